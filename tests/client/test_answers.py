@@ -140,6 +140,7 @@ def test_a_result_can_be_pickled_copied_compared_and_made_a_dictionary(
         assert other == answer
         assert repr(other) == repr(answer)
     assert "UNSET" not in repr(answer)
+    assert "None" not in repr(answer)
     plain = answer.to_dict()
     assert msgspec.json.decode(msgspec.json.encode(plain)) == plain
     assert msgspec.convert(plain, type(answer)) == answer

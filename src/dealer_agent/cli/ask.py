@@ -15,6 +15,7 @@ from dealer_agent.cli.terminal import counted, err, fail, plain
 from dealer_agent.client import DealerAgent
 from dealer_agent.client.discovery import web_address
 from dealer_agent.client.errors import NotADealerAgent
+from dealer_agent.client.result import SkippedListing
 from dealer_agent.client.results import DealerInformation, Facets, SearchPage, Vehicle, VehicleDetail
 from dealer_agent.mcp_tools.words import facet_text
 from dealer_agent.protocol.requests import SORT_FIELDS, Appointment, Customer, VehicleOfInterest
@@ -98,8 +99,9 @@ def search(
     if everything:
         if limit or skip:
             raise typer.BadParameter("--all goes without --limit and --skip.")
-        found = session.run(lambda agent: _all(agent, sort, session.given))
+        found, skipped = session.run(lambda agent: _all(agent, sort, session.given))
         _print_vehicles(found, len(found), 0)
+        _print_skipped(skipped)
         return {"total": len(found), "vehicles": [vehicle.to_dict() for vehicle in found]}
     members: dict[str, Any] = {}
     if sort:
@@ -130,14 +132,21 @@ _COLUMNS: Columns = {
 def _print_page(page: SearchPage) -> None:
     skip = page.skip or 0
     _print_vehicles(page.vehicles, page.total, skip)
-    if page.skipped:
-        err.print(f"{counted(len(page.skipped), 'listing')} cannot be read. First: {plain(page.skipped[0].reason)}")
+    _print_skipped(page.skipped)
     if skip + len(page.vehicles) < page.total:
         err.print("For more, give --all, or a higher --limit or --skip.")
 
 
-async def _all(agent: DealerAgent, sort: Any, filters: dict[str, Any]) -> list[Any]:
-    return [vehicle async for vehicle in agent.search_all(sort=sort, **filters)]
+def _print_skipped(skipped: Sequence[SkippedListing]) -> None:
+    if skipped:
+        err.print(f"{counted(len(skipped), 'more listing')} cannot be read. The first one: {plain(skipped[0].reason)}")
+
+
+async def _all(
+    agent: DealerAgent, sort: Any, filters: dict[str, Any]
+) -> tuple[list[Vehicle], Sequence[SkippedListing]]:
+    vehicles = agent.search_all(sort=sort, **filters)
+    return [vehicle async for vehicle in vehicles], vehicles.skipped
 
 
 _CHANNEL_WORDS: dict[str, str] = {"email": "e-mail", "phone": "phone", "sms": "text message"}

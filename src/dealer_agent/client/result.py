@@ -6,10 +6,10 @@ import msgspec
 from msgspec import Struct
 
 
-class Result(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Result(Struct, frozen=True, kw_only=True, omit_defaults=True, repr_omit_defaults=True):
     """A response, or a part of it. Results are immutable. They can be compared, copied and pickled.
 
-    A member that the response does not have is None.
+    A member that the response does not have is None, and is not printed.
     """
 
     def to_dict(self) -> dict[str, Any]:

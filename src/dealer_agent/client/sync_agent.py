@@ -91,7 +91,7 @@ class _Call(Generic[Parameters, Answer]):
     def __get__(self, agent: "SyncDealerAgent", owner: type["SyncDealerAgent"]) -> Callable[Parameters, Answer]:
         @wraps(self._method)
         def call(*args: Parameters.args, **members: Parameters.kwargs) -> Answer:
-            return agent.loop.run(lambda: self._method(agent.asynchronous, *args, **members))
+            return agent._loop.run(lambda: self._method(agent._asynchronous, *args, **members))
 
         return call
 
@@ -106,7 +106,7 @@ class _SearchAll(Generic[Parameters]):
     def __get__(self, agent: "SyncDealerAgent", owner: type["SyncDealerAgent"]) -> Callable[Parameters, SyncVehicles]:
         @wraps(self._method)
         def call(*args: Parameters.args, **members: Parameters.kwargs) -> SyncVehicles:
-            return SyncVehicles(self._method(agent.asynchronous, *args, **members), agent.loop)
+            return SyncVehicles(self._method(agent._asynchronous, *args, **members), agent._loop)
 
         return call
 
@@ -148,8 +148,8 @@ class SyncDealerAgent:
     """
 
     def __init__(self, asynchronous: DealerAgent, loop: _EventLoop) -> None:
-        self.asynchronous = asynchronous
-        self.loop = loop
+        self._asynchronous = asynchronous
+        self._loop = loop
 
     discover = _Discover(DealerAgent.discover)
     ask = _Call(DealerAgent.ask)
@@ -163,7 +163,7 @@ class SyncDealerAgent:
     @property
     def card(self) -> Card:
         """The dealer's card, and what the client chose from it."""
-        return self.asynchronous.card
+        return self._asynchronous.card
 
     def __enter__(self) -> Self:
         return self
@@ -175,9 +175,9 @@ class SyncDealerAgent:
 
     def close(self) -> None:
         """Closes all connections. A second call does nothing."""
-        if not self.loop.is_running:
+        if not self._loop.is_running:
             return
         try:
-            self.loop.run(self.asynchronous.aclose)
+            self._loop.run(self._asynchronous.aclose)
         finally:
-            self.loop.close()
+            self._loop.close()
