@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -17,6 +18,7 @@ from dealer_agent.client.arguments import Consent
 
 pytestmark = pytest.mark.outside_protocol("the client library")
 
+ROOT = Path(__file__).parents[2]
 URL = "http://dealer.test"
 
 
@@ -116,5 +118,7 @@ def test_a_failed_discovery_leaves_no_thread() -> None:
 
 def test_a_program_that_does_not_close_the_client_ends() -> None:
     program = "from tests.client.test_ways_to_run import sync\nagent = sync()\nprint(agent.search().total)\n"
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=600, check=True)
+    told = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=600, check=True
+    )
     assert told.stdout == "1\n"
