@@ -1,5 +1,5 @@
 """Writes what is made from the code: `python -m scripts.reference`. These are the pages of `docs/reference`, a diagram,
-and the types of the TypeScript client.
+and the types of the Python and the TypeScript client.
 
 `settings.md`, `feeds.md` and `how-to/alerts.md` are written by hand, except for the parts that the code knows. The
 other pages are written as a whole.
@@ -12,6 +12,7 @@ from scripts.reference.commands_page import commands_page
 from scripts.reference.data_model_page import data_model_page
 from scripts.reference.feeds_page import feeds_page
 from scripts.reference.layers_diagram import layers_diagram
+from scripts.reference.python_files import python_files
 from scripts.reference.requirements_page import requirements_page
 from scripts.reference.settings_page import settings_page
 from scripts.reference.typescript_files import typescript_files
@@ -44,5 +45,6 @@ def pages() -> dict[Path, str]:
         FOLDER / "requirements.md": requirements_page(),
         FOLDER / "skills.md": skills_page(),
         FOLDER.parent / "explanation" / "layers.svg": layers_diagram(),
+        **python_files(),
         **typescript_files(),
     }

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from scripts.reference.other_agents import NOT_DEMANDED, WIDER
+
 from dealer_agent import __version__
-from dealer_agent.client.lenient_types import NOT_DEMANDED, WIDER
 from dealer_agent.protocol.errors import ERRORS, ProtocolError
 from dealer_agent.protocol.schemas import published_schemas
 from dealer_agent.protocol.skill import SKILLS

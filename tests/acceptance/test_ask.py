@@ -282,7 +282,12 @@ class _Hostile(BaseHTTPRequestHandler):
         data = {
             "dealer.information": {"name": HOSTILE, "welcome_message": HOSTILE, "rooftops": [{"name": HOSTILE}]},
             "inventory.facets": {"makes": [{"value": HOSTILE, "count": 1}]},
-            "inventory.search": {"total": 1, "skip": 0, "limit": 20, "vehicles": [vehicle]},
+            "inventory.search": {
+                "total": 2,
+                "skip": 0,
+                "limit": 20,
+                "vehicles": [vehicle, vehicle | {"vehicle_id": "wrong", "price": HOSTILE}],
+            },
             "inventory.vehicle": {**vehicle, "make": HOSTILE, "description": HOSTILE, "features": [HOSTILE]},
         }.get(name)
         if data is None:
@@ -316,6 +321,18 @@ def _serving_hostile() -> Iterator[str]:
         Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
+
+
+@pytest.mark.parametrize("words", [(), ("--all",)], ids=["page", "all"])
+def test_a_listing_that_cannot_be_read_is_reported_and_the_others_are_shown(
+    hostile: str, words: tuple[str, ...]
+) -> None:
+    done = ask(hostile, "search", *words)
+    assert done.returncode == 0, done.stderr
+    assert "Evil" in done.stdout
+    assert (
+        "1 more listing cannot be read. The first one: Expected `int | null`, got `str` - at `$.price`" in done.stderr
+    )
 
 
 @pytest.mark.parametrize("more", [(), ("--json",), ("--wire",)], ids=["text", "json", "wire"])

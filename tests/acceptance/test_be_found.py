@@ -15,6 +15,9 @@ import httpx
 import pytest
 from tests.acceptance.running import Running
 from tests.acceptance.test_javascript_client import JS, installed
+from tests.client.dealers import card as card_of
+
+from dealer_agent.encryption.card_signer import CardSigner
 
 HOW_TO = Path(__file__).parents[2] / "docs" / "how-to" / "be-found.md"
 CARD, KEYS = "/.well-known/agent-card.json", "/.well-known/jwks.json"
@@ -74,6 +77,23 @@ def test_the_program_of_the_page_verifies_the_card(
 ) -> None:
     done = verify(service.url + "/")
     assert (done.returncode, done.stdout) == (0, "verified: Acceptance Motors\n"), done.stderr
+
+
+@both
+@pytest.mark.requirement("card-signature-keys")
+def test_the_program_of_the_page_verifies_the_card_of_a_dealer_below_a_path(
+    verify: Callable[[str], subprocess.CompletedProcess[str]],
+) -> None:
+    """Another dealer is at the root of the host."""
+    documents: dict[str, bytes] = {}
+    with copied(documents) as host:
+        for path, name in (("", "Another"), ("/dealers/a", "Test Motors")):
+            signer = CardSigner(name.encode().ljust(32), f"{host}{path}{KEYS}")
+            documents[path + CARD] = json.dumps(signer.signed(card_of(host + path, name=name))).encode()
+            documents[path + KEYS] = json.dumps({"keys": [signer.public_key]}).encode()
+        for address in (f"{host}/dealers/a", f"{host}/dealers/a/"):
+            done = verify(address)
+            assert (done.returncode, done.stdout) == (0, "verified: Test Motors\n"), done.stderr
 
 
 @both

@@ -50,9 +50,13 @@ def test_it_passes_its_tests_against_a_running_service(node: Path, service: Runn
     assert counts["skipped"] == "0", told
 
 
-def programs() -> Iterator[str]:
-    """The TypeScript programs of the guide, in their order."""
-    yield from re.findall(r"^```ts\n(.*?)^```", GUIDE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+def programs(page: Path = GUIDE) -> Iterator[str]:
+    """The TypeScript programs of a page, in their order."""
+    yield from re.findall(r"^```ts\n(.*?)^```", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+
+
+def test_the_program_beside_those_in_python_is_that_of_the_guide() -> None:
+    assert list(programs(GUIDE.with_name("buyer-agent.md"))) == [next(programs())]
 
 
 def test_its_types_refuse_mistakes_and_the_programs_of_its_guide_run_as_they_are_written(

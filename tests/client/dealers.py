@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from dealer_agent.client import DealerAgent, Retries
+from dealer_agent.client import DealerAgent, Retries, arguments
 from dealer_agent.client.transport import Transport
 from dealer_agent.protocol.card import CardFacts, card_0_1_0, card_1_0_0
 from dealer_agent.protocol.skill import SKILLS
@@ -20,8 +20,8 @@ def impatient(agent: DealerAgent, timeout: float) -> DealerAgent:
     return DealerAgent(agent.card, pool, Retries(most=0))
 
 
-CUSTOMER = {"first_name": "Robin", "last_name": "Example", "email": "robin@example.com"}
-CONSENT = {
+CUSTOMER: arguments.Customer = {"first_name": "Robin", "last_name": "Example", "email": "robin@example.com"}
+CONSENT: arguments.Consent = {
     "granted_at": "2026-11-20T15:00:00Z",
     "allowed_channels": ["email"],
     "consent_text": "Share my details with this dealer.",

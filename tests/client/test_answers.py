@@ -1,7 +1,10 @@
 """Answers have the service's own types. Responses of other and later agents are read, and hostile ones do no harm."""
 
 import asyncio
+import copy
+import pickle
 from contextlib import suppress
+from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any
 
 import httpx
@@ -9,7 +12,6 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec import UNSET
 from tests.client.dealers import (
     INFORMATION,
     LEAD,
@@ -24,15 +26,15 @@ from tests.client.dealers import (
 )
 from tests.servers.misbehaving import Asked, misbehaving
 
-from dealer_agent.client import DealerAgent, Retries, SubmittedLead, errors
+from dealer_agent.client import DealerAgent, Retries, SubmittedLead, errors, results
 from dealer_agent.client.card import read_card
-from dealer_agent.client.lenient_types import decode_lenient
-from dealer_agent.client.replies import read_reply
+from dealer_agent.client.decoding import decode_lenient
+from dealer_agent.client.replies import SkillResponse, read_reply
+from dealer_agent.client.result import Result
+from dealer_agent.client.results import DealerInformation, Facets, LeadReceipt, SearchPage, Vehicle, VehicleDetail
 from dealer_agent.client.transport import Received
 from dealer_agent.protocol.requests import Consent, Customer, SourceAgent, VehicleOfInterest
-from dealer_agent.protocol.responses import Facets
-from dealer_agent.protocol.skill import INVENTORY_SEARCH, DealerInformation, LeadReceipt, SearchPage, VehicleDetail
-from dealer_agent.protocol.vehicle import Vehicle
+from dealer_agent.protocol.skill import INVENTORY_SEARCH
 
 pytestmark = pytest.mark.outside_protocol("the client library")
 
@@ -72,9 +74,9 @@ def one(**members: Any) -> Vehicle:
 def test_a_vehicle_has_the_type_of_the_service() -> None:
     vehicle = one(year=2024, make="Honda", fees=[{"name": "Doc", "amount": 499}])
     assert (vehicle.price, vehicle.year, vehicle.make, vehicle.status) == (20000, 2024, "Honda", "available")
-    assert vehicle.updated_at.isoformat() == "2026-11-20T15:00:00+00:00"
-    assert vehicle.mileage is UNSET
-    assert vehicle.fees[0].amount == 499  # type: ignore[index]
+    assert vehicle.updated_at == datetime(2026, 11, 20, 15, tzinfo=UTC)
+    assert vehicle.mileage is None
+    assert [fee.amount for fee in vehicle.fees or ()] == [499]
 
 
 def test_what_a_later_version_sends_does_not_break_the_client() -> None:
@@ -84,7 +86,7 @@ def test_what_a_later_version_sends_does_not_break_the_client() -> None:
         other_attributes={"seats": [2, 5], "roof": "glass"},
     )  # fmt: skip
     assert (vehicle.status, vehicle.condition, vehicle.price, vehicle.year) == ("on_hold", "refurbished", -500, 2024)
-    assert vehicle.make is UNSET
+    assert vehicle.make is None
     assert vehicle.other_attributes == {"seats": [2, 5], "roof": "glass"}
     assert type(vehicle.year) is int
 
@@ -94,7 +96,9 @@ def test_each_method_returns_its_type() -> None:
         "facets", {"makes": [{"value": "Honda", "count": 2}], "moods": [], "price_range": {"min": 1, "max": 2}}
     )
     assert isinstance(facets, Facets)
-    assert (facets.makes[0].count, facets.price_range.max, facets.models) == (2, 2, UNSET)
+    assert facets.makes is not None
+    assert facets.price_range is not None
+    assert (facets.makes[0].count, facets.price_range.max, facets.models) == (2, 2, None)
     detail = asked("vehicle", VEHICLE | {"zip": "22301", "offered_price": 19000}, vin="1HGCY2F57RA000001")
     assert isinstance(detail, VehicleDetail)
     assert detail.offered_price == 19000
@@ -102,6 +106,53 @@ def test_each_method_returns_its_type() -> None:
     week = {"name": "sales", "value": {"monday": None, "tuesday": {"open": "09:00", "close": "18:00"}}}
     rooftop = asked("information", {"name": "A", "rooftops": [{"name": "A", "schedules": [week]}]}).rooftops[0]
     assert (rooftop.schedules[0].value.monday, rooftop.schedules[0].value.tuesday.open) == (None, "09:00")
+
+
+WRONG = VEHICLE | {"vehicle_id": "veh_2", "price": "20000"}
+
+
+def test_a_listing_that_cannot_be_read_is_skipped_and_reported() -> None:
+    page = asked("search", PAGE | {"total": 3, "vehicles": [VEHICLE, WRONG, VEHICLE | {"year": None}], "skipped": [7]})
+    assert [(vehicle.vehicle_id, vehicle.year) for vehicle in page.vehicles] == [("veh_1", None)] * 2
+    (skipped,) = page.skipped
+    assert (skipped.index, skipped.listing) == (1, WRONG)
+    assert skipped.reason == "Expected `int | null`, got `str` - at `$.price`"
+    assert asked("search", PAGE).skipped == ()
+
+
+EVERY_RESULT: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    "page": ("search", PAGE | {"vehicles": [VEHICLE, WRONG]}, {}),
+    "facets": ("facets", {"makes": [{"value": "Honda", "count": 2}]}, {}),
+    "vehicle": ("vehicle", VEHICLE | {"fees": [{"name": "Doc", "amount": 499}], "zip": "22301"}, {"vin": "1"}),
+    "dealer": ("information", INFORMATION, {}),
+    "lead": ("submit_lead", RECEIPT, LEAD),
+    "data": ("ask", PAGE, {"skill": INVENTORY_SEARCH}),
+}
+
+
+@pytest.mark.parametrize(("method", "data", "arguments"), EVERY_RESULT.values(), ids=EVERY_RESULT)
+def test_a_result_can_be_pickled_copied_compared_and_made_a_dictionary(
+    method: str, data: dict[str, Any], arguments: dict[str, Any]
+) -> None:
+    answer = asked(method, data, **arguments)
+    answer = answer[0] if method == "submit_lead" else answer
+    for other in (pickle.loads(pickle.dumps(answer)), copy.copy(answer), copy.deepcopy(answer)):
+        assert other == answer
+        assert repr(other) == repr(answer)
+    assert "UNSET" not in repr(answer)
+    assert "None" not in repr(answer)
+    plain = answer.to_dict()
+    assert msgspec.json.decode(msgspec.json.encode(plain)) == plain
+    assert msgspec.convert(plain, type(answer)) == answer
+    if method in ("facets", "vehicle", "information"):
+        assert plain == data
+
+
+def test_no_type_of_a_result_has_members_that_are_unset() -> None:
+    kinds = [kind for kind in vars(results).values() if isinstance(kind, type) and issubclass(kind, Result)]
+    assert len(kinds) > 20
+    for kind in (*kinds, SubmittedLead, SkillResponse):
+        assert "Unset" not in str(kind.__annotations__)
 
 
 def test_ask_returns_the_data_as_received() -> None:
@@ -122,13 +173,35 @@ def test_a_lead_may_be_given_as_objects_or_as_values() -> None:
     assert isinstance(answer, SubmittedLead)
     assert isinstance(answer, LeadReceipt)
     assert (answer.lead_id, answer.status, answer.message) == (RECEIPT["lead_id"], "received", "Thank you")
-    assert answer.appointment.status == "confirmed"  # type: ignore[union-attr]
+    assert answer.appointment is not None
+    assert answer.appointment.status == "confirmed"
     assert sent["customer"] == {"first_name": "Robin", "last_name": "Example", "email": "robin@example.com"}
     assert sent["vehicle_of_interest"] == {"vin": "1HGCY2F57RA000001"}
     assert sent["idempotency_key"] == answer.idempotency_key
     values, _ = asked("submit_lead", RECEIPT, **LEAD)
     assert values.idempotency_key != answer.idempotency_key
     assert asked("submit_lead", RECEIPT, idempotency_key="mine", **LEAD)[1]["idempotency_key"] == "mine"
+
+
+def test_times_and_dates_of_a_lead_may_be_objects_and_members_that_are_none_are_not_sent() -> None:
+    at = datetime(2026, 11, 23, 15, tzinfo=timezone(timedelta(hours=-6)))
+    times: dict[str, Any] = {
+        "consent": LEAD["consent"] | {"granted_at": at, "expires_at": None},
+        "trade_in": {"inventory_date": date(2020, 5, 1), "year": None},
+        "vehicle_of_interest": {"inventory_date": at, "vin": None},
+    }
+    visit = {"appointment_type": "test_drive", "requested_windows": ({"start": datetime(2026, 11, 23, 9)},)}  # noqa: DTZ001
+    _, sent = asked("submit_lead", RECEIPT, **LEAD | times, appointment=visit)
+    assert sent["consent"]["granted_at"] == "2026-11-23T15:00:00-06:00"
+    assert "expires_at" not in sent["consent"]
+    assert (sent["trade_in"], sent["vehicle_of_interest"]) == (
+        {"inventory_date": "2020-05-01"},
+        {"inventory_date": "2026-11-23"},
+    )
+    assert sent["appointment"]["requested_windows"] == [{"start": "2026-11-23T09:00:00"}]
+    no_zone = {"appointment_type": "test_drive", "appointment_at": datetime(2026, 11, 23, 9)}  # noqa: DTZ001
+    with pytest.raises(errors.InvalidRequest, match="/appointment/appointment_at: The time needs a time zone"):
+        asked("submit_lead", RECEIPT, **LEAD, appointment=no_zone)
 
 
 EXTENSIONS = "https://autoagentprotocol.org/extensions"

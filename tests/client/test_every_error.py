@@ -1,6 +1,9 @@
 """Every error of a dealer's agent arrives as one class, with all that the response says."""
 
 import asyncio
+import copy
+import json
+import pickle
 from datetime import UTC, datetime
 from itertools import product
 
@@ -142,6 +145,31 @@ def test_any_other_reply_is_malformed(status: int, body: bytes) -> None:
     assert got.http_status == status
 
 
-def test_an_unknown_name_of_an_error_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError):
-        errors.NoSuchError  # noqa: B018
+ERROR_OF_EACH_KIND: list[errors.DealerAgentError] = [
+    errors.InvalidRequest("Wrong", [errors.ReportedProblem("/a", "is wrong")]),
+    errors.Unreachable("Gone", may_have_arrived=True, http_status=504, retry_after=1.0),
+    errors.NotADealerAgent("No card"),
+    errors.CardNotVerified("No signature"),
+    errors.MalformedResponse("No JSON", http_status=200, body=b"<html>\xff"),
+    errors.SearchIncomplete("Moved", seen=7),
+    errors.Refused("NEW_CODE", "No", details={"a": [1]}, retryable=True),
+    errors.VehicleNotFound("VEHICLE_NOT_FOUND", "No", problems=[errors.ReportedProblem("/vin", "is not here")]),
+]
+
+
+@pytest.mark.parametrize("error", ERROR_OF_EACH_KIND, ids=lambda error: type(error).__name__)
+def test_an_error_can_be_pickled_copied_compared_and_logged(error: errors.DealerAgentError) -> None:
+    error.idempotency_key = "mine"
+    error.add_note("while shopping")
+    for other in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):
+        assert other == error
+        assert other is not error
+        assert hash(other) == hash(error)
+        assert (str(other), repr(other), other.idempotency_key) == (str(error), repr(error), "mine")
+    other.may_have_arrived = not error.may_have_arrived
+    assert other != error
+    assert error != ValueError(*error.args)
+    told = json.loads(json.dumps(error.to_dict()))
+    assert (told["error"], told["idempotency_key"]) == (type(error).__name__, "mine")
+    assert told["message"] in str(error)
+    assert "__notes__" not in told

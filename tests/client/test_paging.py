@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tests.client.dealers import VEHICLE, application, card, members_of, result
 
 from dealer_agent.client import DealerAgent, Retries, errors
-from dealer_agent.client.lenient_types import decode_lenient
-from dealer_agent.client.paging import MOST_PASSES, every_vehicle
-from dealer_agent.protocol.skill import SearchPage
+from dealer_agent.client.decoding import decode_lenient
+from dealer_agent.client.paging import MOST_PASSES, Vehicles, every_listing
+from dealer_agent.client.results import SearchPage
 
 pytestmark = pytest.mark.outside_protocol("the client library")
 
@@ -35,8 +35,8 @@ def read(get_page: Callable[[int], SearchPage], most: int = 1_000) -> tuple[list
             return get_page(skip)
 
         try:
-            async for vehicle in every_vehicle(get, most):
-                found.append(int(vehicle.vehicle_id))  # noqa: PERF401 - what came before an error counts
+            async for vehicle in Vehicles(every_listing(get, most)):
+                found.append(int(vehicle.vehicle_id or 0))  # noqa: PERF401 - what came before an error counts
         except errors.SearchIncomplete as error:
             return found[: error.seen], False
         return found, True
@@ -91,7 +91,7 @@ def test_vehicles_without_an_id_are_told_apart_by_vin_stock_number_or_content(st
         return decode_lenient({"total": len(vehicles), "vehicles": vehicles[skip : skip + cap]}, SearchPage)
 
     async def collect() -> list[Any]:
-        return [msgspec.to_builtins(vehicle) async for vehicle in every_vehicle(get, 100)]
+        return [msgspec.to_builtins(vehicle) async for vehicle in Vehicles(every_listing(get, 100))]
 
     assert asyncio.run(collect()) == vehicles
 
@@ -125,6 +125,24 @@ def test_a_dealer_that_lies_about_its_pages_ends_the_search_with_an_error(
     assert asked <= max(2 * MOST_PASSES, 1_000 // 9 + 1, 50 * MOST_PASSES)
 
 
+@given(stock=st.lists(st.booleans(), max_size=12), cap=st.integers(1, 5))
+def test_listings_that_cannot_be_read_are_skipped_and_the_others_are_read(stock: list[bool], cap: int) -> None:
+    listings = [
+        VEHICLE | {"vehicle_id": str(number), "price": 1 if is_right else "1"} for number, is_right in enumerate(stock)
+    ]
+
+    async def get(skip: int) -> SearchPage:
+        return decode_lenient({"total": len(listings), "vehicles": listings[skip : skip + cap]}, SearchPage)
+
+    async def collect() -> tuple[list[str | None], list[Any]]:
+        vehicles = Vehicles(every_listing(get, 100))
+        return [each.vehicle_id async for each in vehicles], [each.listing for each in vehicles.skipped]
+
+    found, skipped = asyncio.run(collect())
+    assert found == [str(number) for number, is_right in enumerate(stock) if is_right]
+    assert skipped == [listing for listing, is_right in zip(listings, stock, strict=True) if not is_right]
+
+
 def test_search_all_passes_on_filters_sort_and_page_size() -> None:
     asked: list[dict[str, Any]] = []
 
@@ -137,7 +155,7 @@ def test_search_all_passes_on_filters_sort_and_page_size() -> None:
         async with DealerAgent.discover("http://dealer.test", app=app, retries=Retries(most=0)) as agent:
             assert [each async for each in agent.search_all(make=["Honda"], sort="-price", page_size=5)] == []
             with pytest.raises(errors.InvalidRequest, match="did you mean make"):
-                agent.search_all(makes=["Honda"])
+                agent.search_all(makes=["Honda"])  # type: ignore[call-arg]
 
     asyncio.run(search())
     assert asked == [

@@ -60,7 +60,8 @@ def test_the_reading_skills_answer(published: Dealership, version: VersionName, 
         assert len(every) == (await agent.search(limit=1)).total > 100
         detail = await agent.vehicle(vehicle_id=every[0].vehicle_id)
         assert detail.price == every[0].price
-        assert (await agent.facets(make=["Honda"])).makes[0].count == 1
+        facets = await agent.facets(make=["Honda"])
+        assert (facets.makes or [])[0].count == 1
         assert len((await agent.information()).rooftops) == 2
 
     use(published, version, binding, sample_dealer)

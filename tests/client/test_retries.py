@@ -43,15 +43,28 @@ def payload(code: str, retryable: bool, **details: object) -> dict[str, Any]:
     return {"error": {"code": 500, "message": "No", "details": [inner | {"details": details}]}}
 
 
+def undeclared(url: str) -> dict[str, Any]:
+    """The card of a dealer that does not declare idempotency."""
+    document = card(url)
+    del document["capabilities"]["extensions"][0]["params"]["idempotency"]
+    return document
+
+
 async def attempts(
-    failure: Failure, times: int, is_lead: bool, **options: Any
+    failure: Failure,
+    times: int,
+    is_lead: bool,
+    *,
+    declares: bool = False,
+    timeout: float | None = None,
+    **options: Any,
 ) -> tuple[list[dict[str, Any]], errors.DealerAgentError | None]:
     """The payloads that arrive at a dealer that fails so many times, and the error of the caller."""
     arrived: list[dict[str, Any]] = []
 
     async def serve(asked: Asked) -> None:
         if asked.method == "GET":
-            await asked.answer(card(url))
+            await asked.answer(declaring(undeclared(url)) if declares else undeclared(url))
             return
         arrived.append(members_of(asked.body))
         if len(arrived) <= times:
@@ -64,7 +77,7 @@ async def attempts(
         DealerAgent.discover(url, binding="HTTP+JSON", **({"retries": AT_ONCE} | options)) as agent,
     ):
         try:
-            await (agent.submit_lead(**LEAD) if is_lead else agent.search())
+            await (agent.submit_lead(**LEAD, timeout=timeout) if is_lead else agent.search(timeout=timeout))
         except errors.DealerAgentError as error:
             return arrived, error
         return arrived, None
@@ -73,13 +86,16 @@ async def attempts(
 MENDED_FOR_BOTH: dict[str, Failure] = {
     "429 with a payload": fails(429, payload("RATE_LIMITED", True, retry_after_seconds=0), retry_after="0"),
     "a bare 429": fails(429, retry_after="0"),
-    "a bare 503": fails(503),
-    "a retryable error": fails(500, payload("INTERNAL_ERROR", True)),
+    "a bare 503 with Retry-After": fails(503, retry_after="0"),
 }
 MENDED_FOR_READING: dict[str, Failure] = {
     "no reply": hangs_up,
     "half a reply": stops_in_the_middle,
     "a bare 502": fails(502),
+    "a bare 503": fails(503),
+    "an internal error": fails(500, payload("INTERNAL_ERROR", True)),
+    "an internal error with 503": fails(503, payload("INTERNAL_ERROR", True), retry_after="0"),
+    "an unknown temporary error": fails(500, payload("BUSY", True)),
     "a bare 504": fails(504),
 }
 NEVER: dict[str, Failure] = {
@@ -113,9 +129,31 @@ def test_a_lead_that_may_have_arrived_is_not_sent_again(failure: Failure) -> Non
     """The error has the key, so that the caller can decide to send the lead once more."""
     arrived, error = asyncio.run(attempts(failure, 1, is_lead=True))
     assert len(arrived) == 1
-    assert isinstance(error, errors.Unreachable)
+    assert isinstance(error, errors.Unreachable | errors.Refused)
     assert error.may_have_arrived
     assert error.idempotency_key == arrived[0]["idempotency_key"]
+
+
+def declaring(document: dict[str, Any]) -> dict[str, Any]:
+    """The card of a dealer that declares idempotency."""
+    document["capabilities"]["extensions"][0]["params"]["idempotency"] = True
+    return document
+
+
+@pytest.mark.parametrize("failure", MENDED.values(), ids=MENDED)
+def test_a_lead_is_sent_again_with_the_same_key_if_the_dealer_declares_idempotency(failure: Failure) -> None:
+    arrived, error = asyncio.run(attempts(failure, 2, is_lead=True, declares=True))
+    assert error is None
+    assert len(arrived) == 3
+    assert len({lead["idempotency_key"] for lead in arrived}) == 1
+
+
+def test_a_lead_that_an_earlier_attempt_sent_may_be_there_whatever_the_last_attempt_says() -> None:
+    failures = iter((hangs_up, fails(422, payload("SCHEMA_VALIDATION_FAILED", False))))
+    arrived, error = asyncio.run(attempts(lambda asked: next(failures)(asked), 2, is_lead=True, declares=True))
+    assert len(arrived) == 2
+    assert isinstance(error, errors.SchemaValidationFailed)
+    assert error.may_have_arrived
 
 
 @pytest.mark.parametrize("is_lead", [False, True], ids=["search", "lead"])
@@ -147,6 +185,23 @@ def test_a_reply_that_does_not_come_ends_after_the_timeout_and_may_have_arrived(
     error, arrived = asyncio.run(run())
     # A slow machine may need the whole time for the connection.
     assert error.may_have_arrived or not arrived
+
+
+def test_the_timeout_of_a_call_ends_it_with_all_its_retries() -> None:
+    """The dealer says nothing. After the timeout, there is no time for another attempt."""
+    arrived, error = asyncio.run(attempts(says_nothing, 99, is_lead=False, timeout=0.3))
+    assert len(arrived) <= 1
+    assert isinstance(error, errors.Unreachable)
+    assert "no response in time" in str(error)
+
+
+def test_a_call_does_not_pause_beyond_its_timeout() -> None:
+    """A pause of half a minute fits into the longest pause of the client, but not into a call of ten seconds."""
+    failure = fails(429, retry_after="30")
+    arrived, error = asyncio.run(attempts(failure, 99, is_lead=True, timeout=10.0))
+    assert len(arrived) == 1
+    assert isinstance(error, errors.RateLimited)
+    assert error.retry_after == 30
 
 
 def test_the_number_of_retries_is_bounded() -> None:

@@ -85,6 +85,24 @@ REFUSED: dict[str, tuple[Callable[[Json, CardSigner], object], object, str]] = {
         None,
         "not on the origin of the card",
     ),
+    "keys of another dealer on the host": (
+        lambda signed, _: with_signatures(
+            signed,
+            header_of(
+                signed["signatures"][0], jku=f"{signed['documentationUrl'][:-5]}/dealers/b/.well-known/jwks.json"
+            ),
+        ),
+        None,
+        "in a folder above it",
+    ),
+    "keys of another dealer by a detour": (
+        lambda signed, _: with_signatures(
+            signed,
+            header_of(signed["signatures"][0], jku=f"{signed['documentationUrl'][:-5]}/.well-known/%2e%2e/b/jwks.json"),
+        ),
+        None,
+        "in a folder above it",
+    ),
     "no address of keys": (
         lambda signed, _: with_signatures(signed, header_of(signed["signatures"][0], jku=None)),
         None,

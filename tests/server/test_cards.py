@@ -170,6 +170,13 @@ def test_the_extensions_id_changes_when_the_card_does(open_dealership: OpenDeale
         assert not set(ids(other)) & set(first)
 
 
+@pytest.mark.parametrize("path", [*CARDS, "/aap/1.3/.well-known/agent-card.json"])
+@pytest.mark.requirement("card-idempotency")
+def test_every_card_declares_idempotency(dealership: Dealership, path: str) -> None:
+    extensions = dealership.get(path).json()["capabilities"]["extensions"]
+    assert [each["params"]["idempotency"] for each in extensions] == [True] * len(extensions)
+
+
 @pytest.mark.requirement("card-extension-schemas", "schemas-served", "schemas-from-types")
 def test_the_schemas_of_the_card_are_served_and_agree_with_the_service(dealership: Dealership) -> None:
     for path in CARDS[:2]:

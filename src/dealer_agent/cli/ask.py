@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any
 
-import msgspec
 import typer
 
 from dealer_agent.cli.ask_session import EXIT_CODES, LEAD, SEARCH, SESSION, VEHICLE, Exit, Session, show_words
@@ -16,20 +15,17 @@ from dealer_agent.cli.terminal import counted, err, fail, plain
 from dealer_agent.client import DealerAgent
 from dealer_agent.client.discovery import web_address
 from dealer_agent.client.errors import NotADealerAgent
+from dealer_agent.client.result import SkippedListing
+from dealer_agent.client.results import DealerInformation, Facets, SearchPage, Vehicle, VehicleDetail
 from dealer_agent.mcp_tools.words import facet_text
 from dealer_agent.protocol.requests import SORT_FIELDS, Appointment, Customer, VehicleOfInterest
-from dealer_agent.protocol.responses import Facets
 from dealer_agent.protocol.skill import (
     DEALER_INFORMATION,
     INVENTORY_FACETS,
     INVENTORY_SEARCH,
     INVENTORY_VEHICLE,
     LEAD_SUBMIT,
-    DealerInformation,
-    SearchPage,
-    VehicleDetail,
 )
-from dealer_agent.protocol.vehicle import Vehicle
 
 app = typer.Typer(no_args_is_help=True, epilog=EXIT_CODES)
 
@@ -71,7 +67,7 @@ def facets(session: Session) -> Any:
 
 
 def _print_facets(facets: Facets) -> None:
-    rows = [(name.replace("_", " "), facet_text(value)) for name, value in msgspec.to_builtins(facets).items()]
+    rows = [(name.replace("_", " "), facet_text(value)) for name, value in facets.to_dict().items()]
     Table("What is in stock", ("Facet", "Values"), rows, empty="No vehicle matches.").show()
 
 
@@ -103,9 +99,10 @@ def search(
     if everything:
         if limit or skip:
             raise typer.BadParameter("--all goes without --limit and --skip.")
-        found = session.run(lambda agent: _all(agent, sort, session.given))
+        found, skipped = session.run(lambda agent: _all(agent, sort, session.given))
         _print_vehicles(found, len(found), 0)
-        return {"total": len(found), "vehicles": msgspec.to_builtins(found)}
+        _print_skipped(skipped)
+        return {"total": len(found), "vehicles": [vehicle.to_dict() for vehicle in found]}
     members: dict[str, Any] = {}
     if sort:
         members["sort"] = {"field": sort.removeprefix("-"), "order": "desc" if sort[0] == "-" else "asc"}
@@ -135,12 +132,21 @@ _COLUMNS: Columns = {
 def _print_page(page: SearchPage) -> None:
     skip = page.skip or 0
     _print_vehicles(page.vehicles, page.total, skip)
+    _print_skipped(page.skipped)
     if skip + len(page.vehicles) < page.total:
         err.print("For more, give --all, or a higher --limit or --skip.")
 
 
-async def _all(agent: DealerAgent, sort: str | None, filters: dict[str, Any]) -> list[Any]:
-    return [vehicle async for vehicle in agent.search_all(sort=sort, **filters)]
+def _print_skipped(skipped: Sequence[SkippedListing]) -> None:
+    if skipped:
+        err.print(f"{counted(len(skipped), 'more listing')} cannot be read. The first one: {plain(skipped[0].reason)}")
+
+
+async def _all(
+    agent: DealerAgent, sort: Any, filters: dict[str, Any]
+) -> tuple[list[Vehicle], Sequence[SkippedListing]]:
+    vehicles = agent.search_all(sort=sort, **filters)
+    return [vehicle async for vehicle in vehicles], vehicles.skipped
 
 
 _CHANNEL_WORDS: dict[str, str] = {"email": "e-mail", "phone": "phone", "sms": "text message"}
@@ -210,7 +216,7 @@ def lead(
         _require_agreement(dealer, wanted)
     submitted = session.run(lambda agent: agent.submit_lead(**wanted), again=f"--granted-at {at}")
     show_words(LEAD_SUBMIT, submitted, submitted.message)
-    return msgspec.to_builtins(submitted)
+    return submitted.to_dict()
 
 
 def _require_agreement(dealer: str, wanted: Mapping[str, Any]) -> None:

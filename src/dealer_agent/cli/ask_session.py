@@ -19,6 +19,7 @@ from dealer_agent.cli.command import Opening
 from dealer_agent.cli.terminal import err, fail, out, plain
 from dealer_agent.client import DealerAgent, DealerAgentError, HttpExchange
 from dealer_agent.client.errors import InvalidRequest, NotADealerAgent, Refused, Unreachable
+from dealer_agent.client.result import Result
 from dealer_agent.mcp_tools.words import SkillData, result_text
 from dealer_agent.protocol.card import TOKEN_VARIABLE
 from dealer_agent.protocol.errors import VehicleNotFound, VehicleUnavailable
@@ -34,7 +35,7 @@ from dealer_agent.protocol.requests import (
 from dealer_agent.protocol.skill import InventoryVehicleRequest, LeadSubmitRequest, Skill
 
 Answer = TypeVar("Answer")
-Data = TypeVar("Data", bound=msgspec.Struct)
+Data = TypeVar("Data", bound=Result)
 
 
 class Exit(IntEnum):
@@ -110,9 +111,9 @@ class Session:
         return {name: self.given[name] for name in kind.__struct_fields__ if name in self.given} or None
 
 
-def show_words(skill: Skill, response: msgspec.Struct, message: str | None = None) -> None:
+def show_words(skill: Skill, response: Result, message: str | None = None) -> None:
     """Shows the data of a response in words."""
-    out.print(plain(result_text(skill, SkillData(msgspec.to_builtins(response), message))))
+    out.print(plain(result_text(skill, SkillData(response.to_dict(), message))))
 
 
 _ROWS = {name: row for row in FILTERED for name in filter_members(row)}

@@ -2,13 +2,16 @@
 
 async with DealerAgent.discover("https://dealer.example") as agent:
     page = await agent.search(make=["Honda"], price_max=30000)
+
+`SyncDealerAgent` is for programs without an event loop.
 """
 
-from dealer_agent.client import errors
+from dealer_agent.client import arguments, errors, results
 from dealer_agent.client.agent import DealerAgent
 from dealer_agent.client.card import Card
 from dealer_agent.client.errors import DealerAgentError
 from dealer_agent.client.replies import SkillResponse, SubmittedLead
+from dealer_agent.client.sync_agent import SyncDealerAgent
 from dealer_agent.client.transport import HttpExchange, Retries
 
 __all__ = [
@@ -19,5 +22,8 @@ __all__ = [
     "Retries",
     "SkillResponse",
     "SubmittedLead",
+    "SyncDealerAgent",
+    "arguments",
     "errors",
+    "results",
 ]

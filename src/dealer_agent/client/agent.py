@@ -1,47 +1,33 @@
 """`DealerAgent`: one dealer's agent, and its five skills as methods."""
 
-import re
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Generator, Mapping
+from collections.abc import Callable, Collection, Coroutine, Generator, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
+import anyio
 import httpx
-import msgspec
-from msgspec import UNSET, UnsetType
 
+from dealer_agent.client import arguments
+from dealer_agent.client.arguments import Filters, SortOrder
 from dealer_agent.client.card import Binding, Card, origin
 from dealer_agent.client.discovery import find_card, web_address
-from dealer_agent.client.errors import DealerAgentError, InvalidRequest, ReportedProblem
-from dealer_agent.client.paging import LONGEST_PAGE, every_vehicle
+from dealer_agent.client.errors import DealerAgentError, InvalidRequest
+from dealer_agent.client.members import filter_members, json_value, search_members
+from dealer_agent.client.paging import LONGEST_PAGE, Vehicles, every_listing
 from dealer_agent.client.replies import SkillResponse, SubmittedLead, fitting_lead, read_reply, request_body
+from dealer_agent.client.results import DealerInformation, Facets, SearchPage, VehicleDetail
 from dealer_agent.client.transport import OnExchange, Retries, Transport
 from dealer_agent.protocol.card import A2A_VERSION
-from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.protocol.ids import new_ulid
-from dealer_agent.protocol.requests import (
-    SORT_FIELDS,
-    Appointment,
-    Consent,
-    Customer,
-    Filters,
-    Sort,
-    SourceAgent,
-    TradeIn,
-    VehicleOfInterest,
-)
-from dealer_agent.protocol.responses import Facets
+from dealer_agent.protocol.requests import Appointment, Consent, Customer, Sort, SourceAgent, TradeIn, VehicleOfInterest
 from dealer_agent.protocol.skill import (
     DEALER_INFORMATION,
     INVENTORY_FACETS,
     INVENTORY_SEARCH,
     INVENTORY_VEHICLE,
     LEAD_SUBMIT,
-    DealerInformation,
-    SearchPage,
     Skill,
-    VehicleDetail,
 )
-from dealer_agent.protocol.vehicle import Vehicle
 
 TIMEOUT_SECONDS = 30.0
 """The longest time of one request, from the connection to the end of the response."""
@@ -74,10 +60,15 @@ class DealerAgent:
     """A dealer's agent. Make it with `DealerAgent.discover`.
 
     Every method raises a `DealerAgentError` (see `dealer_agent.client.errors`). Requests of the reading skills are sent
-    again after a failure that a retry can mend. Leads are sent again only if the dealer surely did not store them.
+    again after a failure that a retry can mend. Leads are sent again only if the dealer surely did not store them, or
+    declares idempotency.
 
-    Results have the types of `dealer_agent.protocol`. Unknown members of a response are ignored, and a word that this
-    version does not know is kept as it is.
+    Results have the types of `dealer_agent.client.results`. An absent member is None. Unknown members of a response are
+    ignored, and a word that this version does not know is kept as it is. Arguments have the types of
+    `dealer_agent.client.arguments`. An argument that is None is not sent.
+
+    Each method has `timeout`: the longest time of the call in seconds, with all retries and pauses. Without it, each
+    request has the timeout of `discover`.
     """
 
     def __init__(self, card: Card, transport: Transport, retries: Retries) -> None:
@@ -111,7 +102,8 @@ class DealerAgent:
         is a bearer token. It goes to the origin of `url`, and to those of `token_origins`
         (`https://api.dealer.example`).
         `binding` is by default JSON-RPC if the card has it, else HTTP+JSON. `verify_signature` refuses a card without
-        a valid signature by a key on its own origin, and uses only what is signed; it needs the extra `signatures`.
+        a valid signature by a key on its own origin, in a folder above it, and uses only what is signed; it needs
+        the extra `signatures`.
 
         With `app`, an ASGI application in the same process answers, and nothing goes over the network. `transport`
         replaces the whole transport, for example to name the client's address:
@@ -158,17 +150,21 @@ class DealerAgent:
         """Closes all connections."""
         await self._transport.aclose()
 
-    async def ask(self, skill: Skill, members: Mapping[str, Any] | None = None) -> SkillResponse:
+    async def ask(
+        self, skill: Skill, members: Mapping[str, Any] | None = None, *, timeout: float | None = None
+    ) -> SkillResponse:
         """One request with the members of a payload as JSON values, without `type`. The data of the response is as
         received, with members that this version does not know.
 
         The other methods are made of this one. It sends what it gets: the dealer checks it.
         """
-        if skill.is_lead:
-            return await self._retries.lead(lambda: self._once(skill, members or {}))
-        return await self._retries.reading(lambda: self._once(skill, members or {}))
+        given = members or {}
+        deadline = None if timeout is None else anyio.current_time() + timeout
+        is_idempotent = self.card.declares_idempotency and "idempotency_key" in given
+        repeated = self._retries.lead if skill.is_lead and not is_idempotent else self._retries.reading
+        return await repeated(lambda: self._once(skill, given, deadline), deadline)
 
-    async def _once(self, skill: Skill, members: Mapping[str, Any]) -> SkillResponse:
+    async def _once(self, skill: Skill, members: Mapping[str, Any], deadline: float | None) -> SkillResponse:
         """Sends one request and reads its response. `Retries` calls it again after a temporary error."""
         message_id = new_ulid()
         headers = {"Content-Type": "application/json", "A2A-Version": A2A_VERSION}
@@ -181,56 +177,72 @@ class DealerAgent:
             headers=headers,
             content=request_body(self.card, skill, members, message_id),
             with_token=True,
+            timeout=None if deadline is None else max(0.0, deadline - anyio.current_time()),
         )
         return read_reply(self.card, skill, received, message_id)
 
-    async def information(self) -> DealerInformation:
+    async def information(self, *, timeout: float | None = None) -> DealerInformation:
         """Who the dealer is: rooftops, addresses, hours, phone numbers, fees."""
-        return (await self.ask(DEALER_INFORMATION)).typed(DealerInformation)
+        return (await self.ask(DEALER_INFORMATION, timeout=timeout)).typed(DealerInformation)
 
-    async def facets(self, **filters: Any) -> Facets:
+    async def facets(self, *, timeout: float | None = None, **filters: Unpack[Filters]) -> Facets:
         """Which values occur in the matching stock, and how often. Filters are those of `search`."""
-        return (await self.ask(INVENTORY_FACETS, _with_filters(filters))).typed(Facets)
+        return (await self.ask(INVENTORY_FACETS, filter_members(filters), timeout=timeout)).typed(Facets)
 
     async def search(
-        self, *, sort: str | Sort | None = None, skip: int | None = None, limit: int | None = None, **filters: Any
+        self,
+        *,
+        sort: SortOrder | Sort | None = None,
+        skip: int | None = None,
+        limit: int | None = None,
+        timeout: float | None = None,
+        **filters: Unpack[Filters],
     ) -> SearchPage:
         """One page of the matching vehicles, and the number of all (`total`).
 
             await agent.search(make=["Honda", "Toyota"], price_max=30000, sort="price")
 
-        The filters are the members of `protocol.requests.Filters`. All of them must match. A filter with a list matches
-        if one entry does. `sort` is a field, with a minus for descending order. `skip` is the number of vehicles to
-        leave out. `limit` is the size of the page. The dealer may send less (see `limit` of the response).
+        All filters must match. A filter with a list matches if one entry does. `sort` is a field, with a minus for
+        descending order. `skip` is the number of vehicles to leave out. `limit` is the size of the page. The dealer may
+        send less (see `limit` of the response). A listing that cannot be read is in `skipped` of the response.
 
         Raises InvalidRequest for an unknown filter or a wrong value, before anything is sent.
         """
-        return (await self.ask(INVENTORY_SEARCH, _search_members(sort, skip, limit, filters))).typed(SearchPage)
+        members = search_members(sort, skip, limit, filters)
+        return (await self.ask(INVENTORY_SEARCH, members, timeout=timeout)).typed(SearchPage)
 
     def search_all(
-        self, *, sort: str | Sort | None = None, page_size: int = LONGEST_PAGE, most: int = 100_000, **filters: Any
-    ) -> AsyncIterator[Vehicle]:
+        self,
+        *,
+        sort: SortOrder | Sort | None = None,
+        page_size: int = LONGEST_PAGE,
+        most: int = 100_000,
+        timeout: float | None = None,
+        **filters: Unpack[Filters],
+    ) -> Vehicles:
         """All matching vehicles, page after page. No vehicle comes twice.
 
             async for vehicle in agent.search_all(make=["Honda"]): ...
 
         If the stock changes meanwhile, the search is repeated for the vehicles that were missed. Raises
-        SearchIncomplete at the end if vehicles may still be missing, or if there are more than `most`.
+        SearchIncomplete at the end if vehicles may still be missing, or if there are more than `most`. A listing that
+        cannot be read is in `skipped` of the iterator. `timeout` is that of each page.
         """
 
         async def page(skip: int) -> SearchPage:
-            return await self.search(sort=sort, skip=skip, limit=page_size, **filters)
+            return await self.search(sort=sort, skip=skip, limit=page_size, timeout=timeout, **filters)
 
-        _search_members(sort, 0, page_size, filters)
-        return every_vehicle(page, most)
+        search_members(sort, 0, page_size, filters)
+        return Vehicles(every_listing(page, most))
 
     async def vehicle(
         self,
         *,
-        vin: str | UnsetType | None = None,
-        stock: str | UnsetType | None = None,
-        vehicle_id: str | UnsetType | None = None,
+        vin: str | None = None,
+        stock: str | None = None,
+        vehicle_id: str | None = None,
         zip: str | None = None,  # noqa: A002 - the name of the protocol
+        timeout: float | None = None,
     ) -> VehicleDetail:
         """One vehicle, by VIN, stock number or id. With `zip`, the offer for the buyer's ZIP code.
 
@@ -238,23 +250,25 @@ class DealerAgent:
         after 1.0 have no `zip`: their agents refuse it.
         """
         given = {"vin": vin, "stock": stock, "vehicle_id": vehicle_id}
-        members = {name: value for name, value in given.items() if value not in (None, UNSET)}
+        members = {name: value for name, value in given.items() if value is not None}
         if not members:
             raise InvalidRequest("Give a vin, a stock number or a vehicle_id.")
-        reply = await self.ask(INVENTORY_VEHICLE, members | ({"zip": zip} if zip is not None else {}))
+        zip_code = {"zip": zip} if zip is not None else {}
+        reply = await self.ask(INVENTORY_VEHICLE, members | zip_code, timeout=timeout)
         return reply.typed(VehicleDetail)
 
     async def submit_lead(
         self,
         *,
-        customer: Customer | Mapping[str, Any],
-        consent: Consent | Mapping[str, Any],
-        source_agent: str | SourceAgent | Mapping[str, Any],
-        vehicle_of_interest: VehicleOfInterest | Mapping[str, Any] | None = None,
-        trade_in: TradeIn | Mapping[str, Any] | None = None,
-        appointment: Appointment | Mapping[str, Any] | None = None,
+        customer: arguments.Customer | Customer,
+        consent: arguments.Consent | Consent,
+        source_agent: str | arguments.SourceAgent | SourceAgent,
+        vehicle_of_interest: arguments.VehicleOfInterest | VehicleOfInterest | None = None,
+        trade_in: arguments.TradeIn | TradeIn | None = None,
+        appointment: arguments.Appointment | Appointment | None = None,
         message: str | None = None,
         idempotency_key: str | None = None,
+        timeout: float | None = None,
     ) -> SubmittedLead:
         """Sends the dealer a customer's request. The customer must have consented to exactly this.
 
@@ -262,11 +276,11 @@ class DealerAgent:
 
         Without `idempotency_key`, the lead gets a new one. The response has it, and so has every error. A retry with
         the same key does not make a second lead, if the dealer's agent keeps the protocol. Because others exist, the
-        client sends a lead again only after
+        client sends a lead again only if the dealer declares idempotency (`card.declares_idempotency`), or after
 
         - a failure before anything was sent (no connection),
-        - an error of the dealer's agent that says `retryable`, such as RATE_LIMITED: it stored nothing,
-        - status 429 or 503, which refuse a request before it is handled.
+        - an error of the dealer's agent that says `retryable`, such as RATE_LIMITED, but not INTERNAL_ERROR,
+        - status 429, or 503 with `Retry-After`, which refuse a request before it is handled.
 
         After any other failure, `error.may_have_arrived` is true. Then send the same lead with `error.idempotency_key`.
         """
@@ -281,43 +295,10 @@ class DealerAgent:
             "message": message,
             "idempotency_key": key,
         }
-        members = {name: msgspec.to_builtins(value) for name, value in given.items() if value is not None}
+        members = json_value(given)
         try:
-            reply = await self.ask(LEAD_SUBMIT, fitting_lead(members, self.card))
+            reply = await self.ask(LEAD_SUBMIT, fitting_lead(members, self.card), timeout=timeout)
             return reply.typed(SubmittedLead).sent_with(reply.message, key)
         except DealerAgentError as error:
             error.idempotency_key = key
             raise
-
-
-def _with_filters(filters: Mapping[str, Any]) -> dict[str, Any]:
-    """The member `filters` of a request. Raises InvalidRequest for an unknown filter or a wrong value."""
-    for name in filters:
-        if name not in Filters.__struct_fields__:
-            raise InvalidRequest(f"There is no filter {name}{did_you_mean(name, Filters.__struct_fields__)}")
-    try:
-        checked = msgspec.convert(dict(filters), Filters)
-    except msgspec.ValidationError as error:
-        reason, _, location = str(error).rpartition(" - at `$")
-        problem = ReportedProblem(re.sub(r"[.\[]", "/", location.rstrip("`")).replace("]", ""), reason)
-        raise InvalidRequest(f"Wrong filter: {problem}", [problem]) from None
-    return {"filters": msgspec.to_builtins(checked)} if filters else {}
-
-
-def _search_members(
-    sort: str | Sort | None, skip: int | None, limit: int | None, filters: Mapping[str, Any]
-) -> dict[str, Any]:
-    members = _with_filters(filters)
-    if sort is not None:
-        members["sort"] = msgspec.to_builtins(_sort(sort))
-    page = {name: value for name, value in (("skip", skip), ("limit", limit)) if value is not None}
-    return members | ({"pagination": page} if page else {})
-
-
-def _sort(sort: str | Sort) -> Sort:
-    if isinstance(sort, Sort):
-        return sort
-    name = sort.removeprefix("-")
-    if name not in SORT_FIELDS:
-        raise InvalidRequest(f"Vehicles cannot be sorted by {name}{did_you_mean(name, SORT_FIELDS)}")
-    return Sort(name, "desc" if sort.startswith("-") else "asc")

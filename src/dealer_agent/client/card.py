@@ -65,8 +65,9 @@ class Card:
 
     `url` is where the card was found. `endpoint` is the URL of the chosen interface. `vendor` is the name in the media
     types: `proto` or `autoagent`. `extension` is the URI of the protocol's extension, and `revision` the version in it,
-    such as (1, 3). Each is None if the card does not name it. `skills` are the ids of the offered skills. `document` is
-    the card as received.
+    such as (1, 3). Each is None if the card does not name it. `declares_idempotency` says whether the dealer declares
+    that it stores a lead once for each idempotency key: `params.idempotency` of the extension is true. `skills` are the
+    ids of the offered skills. `document` is the card as received.
     """
 
     url: str
@@ -76,6 +77,7 @@ class Card:
     vendor: str
     extension: str | None
     revision: tuple[int, int] | None
+    declares_idempotency: bool
     skills: frozenset[str]
     document: dict[str, Any]
 
@@ -116,15 +118,16 @@ def read_card(body: bytes, url: str, binding: Binding | None, origins: Collectio
     interface, chosen = _choose_interface(card, url, binding, origins)
     vendor = _choose_vendor(card)
     extension = _choose_extension(card, vendor)
-    profile = _PROFILE_URI.search(extension or "")
+    profile = _PROFILE_URI.search(extension.uri if extension else "")
     return Card(
         url=url,
         name=card.name,
         binding=chosen,
         endpoint=str(interface),
         vendor=vendor,
-        extension=extension,
+        extension=extension.uri if extension else None,
         revision=(int(profile["major"]), int(profile["minor"])) if profile and profile["major"] else None,
+        declares_idempotency=extension is not None and (extension.params or {}).get("idempotency") is True,
         skills=frozenset(skills),
         document=document,
     )
@@ -198,15 +201,15 @@ def _choose_vendor(card: _Card) -> str:
     return AUTOAGENT.vendor
 
 
-def _choose_extension(card: _Card, vendor: str) -> str | None:
-    """The URI of the protocol's extension that belongs to the vocabulary, else the first one."""
+def _choose_extension(card: _Card, vendor: str) -> _Extension | None:
+    """The protocol's extension that belongs to the vocabulary, else the first one."""
     extensions = (card.capabilities and card.capabilities.extensions) or []
-    uris = [each.uri for each in extensions if _PROFILE_URI.search(each.uri) or "skills" in (each.params or {})]
+    known = [each for each in extensions if _PROFILE_URI.search(each.uri) or "skills" in (each.params or {})]
     # Requests name the URI in a header, which other characters would break.
-    uris = [uri for uri in uris if uri.isascii() and uri.isprintable()]
+    known = [each for each in known if each.uri.isascii() and each.uri.isprintable()]
     is_autoagent = vendor == AUTOAGENT.vendor
-    fitting = (uri for uri in uris if (f"//{AUTOAGENT.domain}/" in uri) == is_autoagent)
-    return next(fitting, uris[0] if uris else None)
+    fitting = (each for each in known if (f"//{AUTOAGENT.domain}/" in each.uri) == is_autoagent)
+    return next(fitting, known[0] if known else None)
 
 
 def camel_case(node: Any) -> Any:

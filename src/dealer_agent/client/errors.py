@@ -10,12 +10,16 @@
     └── Refused             the dealer's agent answered with an error
         └── VehicleNotFound, RateLimited, ...: one class for each code of `protocol.errors.ERRORS`
 
-The classes below `Refused` derive from `protocol.errors`, and have the same names. A code that this version does not
-know is a plain `Refused`.
+The classes below `Refused` have the names of those in `protocol.errors`. A code that this version does not know is a
+plain `Refused`.
+
+Errors can be pickled, copied and compared.
 """
 
-from collections.abc import Iterable
-from typing import Any, ClassVar, NamedTuple
+# ruff: noqa: N818 - the errors of this tree have the names of conditions
+
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, Final, NamedTuple
 
 from dealer_agent.correctable import CorrectableError
 from dealer_agent.protocol import errors as protocol
@@ -32,8 +36,12 @@ class ReportedProblem(NamedTuple):
         return f"{self.pointer}: {self.message}" if self.pointer else self.message
 
 
+def _remade(kind: type["DealerAgentError"], args: tuple[Any, ...]) -> "DealerAgentError":
+    return kind.__new__(kind, *args)
+
+
 class DealerAgentError(CorrectableError):
-    """The root of all errors of the client library.
+    """The root of all errors of the client library. Errors of the same class with the same members are equal.
 
     `idempotency_key` is the key of the lead that was sent, else None. `may_have_arrived` is False if the dealer surely
     did not store this lead. To send the lead again, use the same key.
@@ -47,8 +55,36 @@ class DealerAgentError(CorrectableError):
         """What the caller does next."""
         return ""
 
+    def to_dict(self) -> dict[str, Any]:
+        """The class, the message and the members as values of JSON, for a log."""
+        members = {"may_have_arrived": self.may_have_arrived, "idempotency_key": self.idempotency_key} | vars(self)
+        known = {name: value for name, value in members.items() if value is not None and not name.startswith("__")}
+        body = known.get("body")
+        if isinstance(body, bytes):
+            known["body"] = body.decode("utf-8", "replace")
+        if "problems" in known:
+            known["problems"] = [problem._asdict() for problem in known["problems"]]
+        return {"error": type(self).__name__, "message": str(self), **known}
 
-class InvalidRequest(DealerAgentError, ValueError):  # noqa: N818 - the errors of this tree have the names of conditions
+    def __reduce__(self) -> tuple[Callable[..., "DealerAgentError"], tuple[Any, ...], dict[str, Any]]:
+        # The arguments of a constructor are not those of the exception.
+        return _remade, (type(self), self.args), vars(self)
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self) or not isinstance(other, DealerAgentError):
+            return NotImplemented
+        return self.args == other.args and _members(self) == _members(other)
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.args))
+
+
+def _members(error: DealerAgentError) -> dict[str, Any]:
+    """The members without notes, which Python adds to an exception on its way."""
+    return {name: value for name, value in vars(error).items() if not name.startswith("__")}
+
+
+class InvalidRequest(DealerAgentError, ValueError):
     """The arguments are wrong. Nothing was sent."""
 
     def __init__(self, message: str, problems: Iterable[ReportedProblem] = ()) -> None:
@@ -56,7 +92,7 @@ class InvalidRequest(DealerAgentError, ValueError):  # noqa: N818 - the errors o
         self.problems = tuple(problems)
 
 
-class Unreachable(DealerAgentError):  # noqa: N818
+class Unreachable(DealerAgentError):
     """No response came: no connection, a broken connection, a timeout, or a gateway that answered 502, 503 or 504.
 
     `http_status` is the status of the gateway, else None. `retry_after` is the time to wait in seconds, if known.
@@ -76,7 +112,7 @@ class Unreachable(DealerAgentError):  # noqa: N818
         self.retry_after = retry_after
 
 
-class NotADealerAgent(DealerAgentError):  # noqa: N818
+class NotADealerAgent(DealerAgentError):
     """The URL has no agent card of a dealer agent, or the card cannot be used."""
 
 
@@ -84,7 +120,7 @@ class CardNotVerified(NotADealerAgent):
     """The agent card has no valid signature."""
 
 
-class MalformedResponse(DealerAgentError):  # noqa: N818
+class MalformedResponse(DealerAgentError):
     """The response breaks the protocol or a bound of the client. `body` has its first bytes."""
 
     may_have_arrived = True
@@ -95,7 +131,7 @@ class MalformedResponse(DealerAgentError):  # noqa: N818
         self.body = body[:2_000]
 
 
-class SearchIncomplete(DealerAgentError):  # noqa: N818
+class SearchIncomplete(DealerAgentError):
     """`search_all` returned what it saw, but vehicles may be missing. `seen` counts the returned vehicles."""
 
     def __init__(self, message: str, *, seen: int) -> None:
@@ -103,7 +139,7 @@ class SearchIncomplete(DealerAgentError):  # noqa: N818
         self.seen = seen
 
 
-class Refused(DealerAgentError):  # noqa: N818
+class Refused(DealerAgentError):
     """The dealer's agent answered with an error.
 
     `code` is the code as received, and `message` is for people. `problems` has all that is wrong with the request.
@@ -135,7 +171,9 @@ class Refused(DealerAgentError):  # noqa: N818
         self.problems = tuple(problems)
         self.details = details or {}
         # The dealer stores a lead whose visit has no free time. An internal error can come before or after the storing.
-        self.may_have_arrived = "lead_id" in self.details or code == protocol.InternalError.code
+        # An unknown error that is temporary can do so too.
+        is_unclear = code == protocol.InternalError.code or (self.kind is None and bool(retryable))
+        self.may_have_arrived = is_unclear or "lead_id" in self.details
         self.error_id = error_id
         self.retryable = self.kind is not None and self.kind.retryable if retryable is None else retryable
         self.retry_after = retry_after
@@ -148,21 +186,109 @@ class Refused(DealerAgentError):  # noqa: N818
         return self.kind.action if self.kind else ""
 
 
-REFUSALS: dict[str, type[Refused]] = {
-    code: type(kind.__name__, (Refused,), {"__doc__": kind.meaning, "__module__": __name__, "kind": kind})
-    for code, kind in protocol.ERRORS.items()
+class SchemaValidationFailed(Refused):
+    """`SCHEMA_VALIDATION_FAILED`."""
+
+    kind = protocol.SchemaValidationFailed
+
+
+class MissingRequiredField(Refused):
+    """`MISSING_REQUIRED_FIELD`."""
+
+    kind = protocol.MissingRequiredField
+
+
+class UnsupportedSkill(Refused):
+    """`UNSUPPORTED_SKILL`."""
+
+    kind = protocol.UnsupportedSkill
+
+
+class VehicleNotFound(Refused):
+    """`VEHICLE_NOT_FOUND`."""
+
+    kind = protocol.VehicleNotFound
+
+
+class VehicleUnavailable(Refused):
+    """`VEHICLE_UNAVAILABLE`."""
+
+    kind = protocol.VehicleUnavailable
+
+
+class ContactConsentRequired(Refused):
+    """`CONTACT_CONSENT_REQUIRED`."""
+
+    kind = protocol.ContactConsentRequired
+
+
+class InvalidConsent(Refused):
+    """`INVALID_CONSENT`."""
+
+    kind = protocol.InvalidConsent
+
+
+class AppointmentTimeUnavailable(Refused):
+    """`APPOINTMENT_TIME_UNAVAILABLE`."""
+
+    kind = protocol.AppointmentTimeUnavailable
+
+
+class AuthRequired(Refused):
+    """`AUTH_REQUIRED`."""
+
+    kind = protocol.AuthRequired
+
+
+class RateLimited(Refused):
+    """`RATE_LIMITED`."""
+
+    kind = protocol.RateLimited
+
+
+class InternalError(Refused):
+    """`INTERNAL_ERROR`."""
+
+    kind = protocol.InternalError
+
+
+class IdempotencyConflict(Refused):
+    """`IDEMPOTENCY_CONFLICT`."""
+
+    kind = protocol.IdempotencyConflict
+
+
+class TaskNotFound(Refused):
+    """`TASK_NOT_FOUND`."""
+
+    kind = protocol.TaskNotFound
+
+
+class PushNotificationNotSupported(Refused):
+    """`PUSH_NOTIFICATION_NOT_SUPPORTED`."""
+
+    kind = protocol.PushNotificationNotSupported
+
+
+class UnsupportedOperation(Refused):
+    """`UNSUPPORTED_OPERATION`."""
+
+    kind = protocol.UnsupportedOperation
+
+
+class ContentTypeNotSupported(Refused):
+    """`CONTENT_TYPE_NOT_SUPPORTED`."""
+
+    kind = protocol.ContentTypeNotSupported
+
+
+class VersionNotSupported(Refused):
+    """`VERSION_NOT_SUPPORTED`."""
+
+    kind = protocol.VersionNotSupported
+
+
+REFUSALS: Final[dict[str, type[Refused]]] = {
+    each.kind.code: each for each in Refused.__subclasses__() if each.kind is not None
 }
 """The class of each known error code."""
-
-_BY_NAME = {kind.__name__: kind for kind in REFUSALS.values()}
-
-
-def __getattr__(name: str) -> type[Refused]:
-    try:
-        return _BY_NAME[name]
-    except KeyError:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_BY_NAME])

@@ -1,12 +1,12 @@
 """All pages of a search, although the stock can change between two pages (docs/protocol.md#gap-changing-stock)."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 
 import msgspec
 
 from dealer_agent.client.errors import SearchIncomplete
-from dealer_agent.protocol.skill import SearchPage
-from dealer_agent.protocol.vehicle import Vehicle
+from dealer_agent.client.result import SkippedListing
+from dealer_agent.client.results import SearchPage, Vehicle
 
 LONGEST_PAGE = 100
 """The size of a page that the client asks for. A dealer can send less."""
@@ -14,18 +14,46 @@ MOST_PASSES = 3
 """How often the client reads all pages when the stock changes meanwhile."""
 
 GetPage = Callable[[int], Awaitable[SearchPage]]
+Listing = Vehicle | SkippedListing
 
 
-def identity(vehicle: Vehicle) -> str:
+class Vehicles(AsyncIterator[Vehicle]):
+    """The vehicles of a search. `skipped` are the listings so far that cannot be read."""
+
+    def __init__(self, listings: AsyncGenerator[Listing]) -> None:
+        self._listings = listings
+        self.skipped: list[SkippedListing] = []
+
+    async def __anext__(self) -> Vehicle:
+        while isinstance(listing := await anext(self._listings), SkippedListing):
+            self.skipped.append(listing)
+        return listing
+
+    async def aclose(self) -> None:
+        """Ends the search."""
+        await self._listings.aclose()
+
+
+def identity(listing: Listing) -> str:
     """What tells a listing from others: its id. Some versions do not demand one: then the VIN, the stock number, or all
     of the listing.
     """
-    named = vehicle.vehicle_id or vehicle.vin or vehicle.stock
-    return named or msgspec.json.encode(vehicle).decode()
+    if isinstance(listing, SkippedListing):
+        return msgspec.json.encode(listing.listing).decode()
+    named = listing.vehicle_id or listing.vin or listing.stock
+    return named or msgspec.json.encode(listing).decode()
 
 
-async def every_vehicle(get_page: GetPage, most: int) -> AsyncIterator[Vehicle]:
-    """Every vehicle of a search once. `get_page` gets the number of vehicles to leave out.
+def _listings(page: SearchPage) -> list[Listing]:
+    """All listings of a page, each at its place."""
+    found: list[Listing] = [*page.vehicles]
+    for skipped in page.skipped:
+        found.insert(skipped.index, skipped)
+    return found
+
+
+async def every_listing(get_page: GetPage, most: int) -> AsyncGenerator[Listing]:
+    """Every listing of a search once. `get_page` gets the number of vehicles to leave out.
 
     Each page repeats the last vehicle of the page before. If it does not, vehicles have moved, and one can be missing.
     Then all pages are read again, for the vehicles that were not seen. Raises SearchIncomplete after the last vehicle
@@ -38,16 +66,16 @@ async def every_vehicle(get_page: GetPage, most: int) -> AsyncIterator[Vehicle]:
         in_pass: set[str] = set()
         while True:
             page = await get_page(rows - overlap)
-            found = page.vehicles
+            found = _listings(page)
             if overlap and (not found or identity(found[0]) != last):
                 break
-            for vehicle in found[overlap:]:
-                if identity(vehicle) in seen:
+            for listing in found[overlap:]:
+                if identity(listing) in seen:
                     continue
                 if len(seen) == most:
                     raise SearchIncomplete(f"There are more than {most:,} vehicles: add filters.", seen=most)
-                seen.add(identity(vehicle))
-                yield vehicle
+                seen.add(identity(listing))
+                yield listing
             rows += len(found) - overlap
             if rows >= page.total:
                 return

@@ -13,19 +13,20 @@ from itertools import islice
 from typing import Any, Self, TypeVar
 
 import msgspec
-from msgspec import Struct
 
 from dealer_agent.client.card import Card
+from dealer_agent.client.decoding import decode_lenient
 from dealer_agent.client.errors import REFUSALS, MalformedResponse, Refused, ReportedProblem, Unreachable
-from dealer_agent.client.lenient_types import decode_lenient
+from dealer_agent.client.result import Result
+from dealer_agent.client.results import LeadReceipt
 from dealer_agent.client.transport import Received
 from dealer_agent.protocol.errors import ERRORS
-from dealer_agent.protocol.skill import LeadReceipt, Skill
+from dealer_agent.protocol.skill import Skill
 
-Answer = TypeVar("Answer", bound=Struct)
+Answer = TypeVar("Answer", bound=Result)
 
-GATEWAY_STATUSES = {502: True, 503: False, 504: True}
-"""Statuses of gateways, and whether the request may have arrived at the agent."""
+GATEWAY_STATUSES = (502, 503, 504)
+"""Statuses that a gateway answers without a payload."""
 
 _CODE_OF_STATUS = {401: "AUTH_REQUIRED", 429: "RATE_LIMITED"}
 """Published versions answer these statuses without a payload."""
@@ -45,14 +46,14 @@ LONGEST_NAME = 200
 MOST_PROBLEMS = 1_000
 
 
-class SkillResponse(Struct, frozen=True):
+class SkillResponse(Result, frozen=True):
     """The response of a skill: `data` as received, and an optional sentence for people."""
 
     data: dict[str, Any]
     message: str | None = None
 
     def typed(self, kind: type[Answer]) -> Answer:
-        """The data as a type of the protocol. Raises MalformedResponse."""
+        """The data as a type of `client.results`. Raises MalformedResponse."""
         try:
             return decode_lenient(self.data, kind)
         except (msgspec.ValidationError, RecursionError) as error:
@@ -149,7 +150,8 @@ def refusal(error: Any, received: Received) -> Refused | Unreachable | Malformed
         if received.status in GATEWAY_STATUSES:
             return Unreachable(
                 f"A gateway answered {received.status} for {received.url}.",
-                may_have_arrived=GATEWAY_STATUSES[received.status],
+                # With Retry-After, 503 refuses a request before it is handled. Else a gateway may have sent it on.
+                may_have_arrived=received.status != 503 or wait is None,
                 http_status=received.status,
                 retry_after=wait,
             )

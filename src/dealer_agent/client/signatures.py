@@ -23,8 +23,8 @@ MOST_SIGNATURES = 10
 async def verified(pool: Transport, received: Received) -> bytes:
     """The text of the card that was signed: its JSON without what the signature does not cover.
 
-    One valid signature is enough. Its key must come from the origin of the card, so it shows that the owner of the
-    origin made the card, and not who that is. Raises CardNotVerified and Unreachable.
+    One valid signature is enough. Its key must come from a key set on the origin of the card, in a folder above it. So
+    it shows that the owner of this address made the card, and not who that is. Raises CardNotVerified and Unreachable.
     """
     try:
         card = msgspec.json.decode(received.body, type=dict[str, Any])
@@ -61,8 +61,8 @@ class _NoKey(Exception):  # noqa: N818 - it only ends the look at one signature
 async def _key(pool: Transport, card_url: httpx.URL, header: dict[str, Any]) -> jwt.PyJWK:
     """The public key of a signature, from the key set that its header names. Raises _NoKey."""
     jku = parse_url(str(header.get("jku", "")))
-    if jku is None or origin(jku) != origin(card_url):
-        raise _NoKey("its key set (jku) is not on the origin of the card")
+    if jku is None or not _is_above(jku, card_url):
+        raise _NoKey("its key set (jku) is not on the origin of the card, in a folder above it")
     received = await pool.send("GET", jku, most=MOST_KEYS_BYTES, headers={"Accept": "application/json"})
     if received.status != 200:
         raise _NoKey(f"its key set answered {received.status}")
@@ -74,3 +74,13 @@ async def _key(pool: Transport, card_url: httpx.URL, header: dict[str, Any]) -> 
     if found is None:
         raise _NoKey("its key is not in the key set")
     return found
+
+
+def _is_above(key_set: httpx.URL, card: httpx.URL) -> bool:
+    """Whether a key set belongs to the place of a card. Dealers of one service can share a host: so the folder of the
+    key set, without `.well-known`, must be above the card."""
+    path = key_set.raw_path.partition(b"?")[0]
+    folder = path[: path.rindex(b"/") + 1].removesuffix(b".well-known/")
+    # An encoded `..` may lead a server elsewhere.
+    is_plain = ".." not in key_set.path.split("/")
+    return origin(key_set) == origin(card) and is_plain and card.raw_path.startswith(folder)

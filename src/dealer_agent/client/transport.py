@@ -3,13 +3,15 @@
 A token goes only to the origins that the caller allows. Cookies are not kept. Errors of httpx become `Unreachable`.
 """
 
+import math
 import random
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, TypeVar
+from itertools import count
+from typing import Any, TypeAlias, TypeGuard, TypeVar
 
 import anyio
 import httpx
@@ -19,6 +21,7 @@ from dealer_agent.client.card import origin
 from dealer_agent.client.errors import DealerAgentError, MalformedResponse, Refused, Unreachable
 
 Result = TypeVar("Result")
+Attempt: TypeAlias = Callable[[], Awaitable[Result]]
 
 USER_AGENT = f"dealer-agent/{__version__}"
 CONNECT_SECONDS = 10.0
@@ -100,7 +103,6 @@ class Transport:
             transport=transport,
             # A compressed response has no bound on the size of what it contains.
             headers={"User-Agent": agent, "Accept-Encoding": "identity", **headers},
-            timeout=httpx.Timeout(timeout, connect=min(timeout, CONNECT_SECONDS)),
             follow_redirects=False,
             trust_env=transport is None,
         )
@@ -118,12 +120,15 @@ class Transport:
         headers: Mapping[str, str],
         content: bytes = b"",
         with_token: bool = False,
+        timeout: float | None = None,
     ) -> Received:
         """One request, without redirects. Raises Unreachable, and MalformedResponse for more than `most` bytes.
 
-        `with_token` sends the token, if there is one and the URL may have it.
+        `with_token` sends the token, if there is one and the URL may have it. `timeout` replaces that of the client.
         """
-        request = self._http.build_request(method, url, headers=headers, content=content or None)
+        seconds = self._timeout if timeout is None else timeout
+        limits = httpx.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS))
+        request = self._http.build_request(method, url, headers=headers, content=content or None, timeout=limits)
         exchange: dict[str, Any] = {
             "method": method,
             "url": str(request.url),
@@ -134,7 +139,7 @@ class Transport:
             request.headers["Authorization"] = f"Bearer {self._token}"
         began = time.monotonic()
         try:
-            with anyio.fail_after(self._timeout):
+            with anyio.fail_after(seconds):
                 received = await self._receive(request, most, exchange)
         except _NOT_SENT as error:
             raise Unreachable(f"{request.url} cannot be reached: {_reason(error)}", may_have_arrived=False) from None
@@ -198,27 +203,36 @@ class Retries:
     first_pause_seconds: float = 0.5
     longest_pause_seconds: float = 60.0
 
-    async def reading(self, attempt: Callable[[], Awaitable[Result]]) -> Result:
-        """The result of an attempt that changes nothing. Every failure that a retry can mend is retried."""
-        return await self._repeat(attempt, _can_be_mended)
+    async def reading(self, attempt: Attempt[Result], deadline: float | None = None) -> Result:
+        """The result of an attempt that changes nothing. Every failure that a retry can mend is retried.
 
-    async def lead(self, attempt: Callable[[], Awaitable[Result]]) -> Result:
-        """The result of an attempt that submits a lead. It is repeated only if the dealer stored nothing."""
-        return await self._repeat(attempt, lambda error: _can_be_mended(error) and _stored_nothing(error))
+        No attempt begins after `deadline`, in seconds of `anyio.current_time`.
+        """
+        return await self._repeat(attempt, deadline, lambda _: True)
+
+    async def lead(self, attempt: Attempt[Result], deadline: float | None = None) -> Result:
+        """The result of an attempt that submits a lead. It is repeated only if the dealer surely stored nothing."""
+        return await self._repeat(attempt, deadline, lambda error: not error.may_have_arrived)
 
     async def _repeat(
-        self, attempt: Callable[[], Awaitable[Result]], may_repeat: Callable[[DealerAgentError], bool]
+        self, attempt: Attempt[Result], deadline: float | None, may_repeat: Callable[[DealerAgentError], bool]
     ) -> Result:
         """Repeats an attempt after a pause while its error may be temporary."""
-        for number in range(self.most):
+        may_have_arrived = False
+        for number in count():
             try:
                 return await attempt()
-            except (Refused, Unreachable) as error:
+            except (Refused, Unreachable, MalformedResponse) as error:
+                # A lead that an earlier attempt sent may be there, whatever the last attempt says.
+                may_have_arrived = error.may_have_arrived = may_have_arrived or error.may_have_arrived
+                if number >= self.most or not _is_temporary(error) or not may_repeat(error):
+                    raise
                 pause = self._pause(number, error.retry_after)
-                if pause > self.longest_pause_seconds or not may_repeat(error):
+                remaining = math.inf if deadline is None else deadline - anyio.current_time()
+                if pause > self.longest_pause_seconds or pause >= remaining:
                     raise
             await anyio.sleep(pause)
-        return await attempt()
+        raise AssertionError  # `count` has no end.
 
     def _pause(self, number: int, retry_after: float | None) -> float:
         if retry_after is not None:
@@ -228,10 +242,5 @@ class Retries:
         return min(doubled, self.longest_pause_seconds)
 
 
-def _can_be_mended(error: DealerAgentError) -> bool:
+def _is_temporary(error: DealerAgentError) -> TypeGuard[Refused | Unreachable]:
     return isinstance(error, Unreachable) or (isinstance(error, Refused) and error.retryable)
-
-
-def _stored_nothing(error: DealerAgentError) -> bool:
-    """Whether the dealer's agent stored nothing: it says so with `retryable`, or the request did not arrive."""
-    return isinstance(error, Refused) or not error.may_have_arrived

@@ -15,6 +15,8 @@ A2A_VERSION = "1.0"
 BEARER_SCHEME = "bearer"
 TOKEN_VARIABLE = "DEALER_AGENT_TOKEN"  # noqa: S105 - the name of a variable, not a token
 """The environment variable with the bearer token, for the example commands and for `dealer-agent ask`."""
+_IDEMPOTENT = {"idempotency": True}
+"""Declares that a lead is stored once for each idempotency key (docs/protocol.md#card-idempotency)."""
 BEARER_REQUIREMENT: list[dict[str, Any]] = [{"schemes": {BEARER_SCHEME: {"list": []}}}]
 
 
@@ -88,6 +90,7 @@ def published_card(facts: CardFacts, version: PublishedVersion) -> dict[str, Any
     extension["required"] = version.needs_headers
     extension["params"] = {
         **_consent_text(facts),
+        **_IDEMPOTENT,
         "version": version.name,
         "schema_base_url": version.schemas,
         "skills": {
@@ -120,7 +123,7 @@ def _card(facts: CardFacts, vocabularies: Vocabularies, uris: list[str], params:
             "uri": uri,
             "description": "Automotive retail: dealer information, inventory and leads.",
             "required": False,
-            "params": {**params, "skills": schemas},
+            "params": {**params, **_IDEMPOTENT, "skills": schemas},
         }
         for uri in uris
     ]

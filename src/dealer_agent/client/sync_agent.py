@@ -1,0 +1,183 @@
+"""`SyncDealerAgent`: the client for programs without an event loop.
+
+Each call runs the method of `DealerAgent` in an event loop, which is in a thread of its own. So there is one
+implementation, and both have the same arguments, results and errors.
+"""
+
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Future
+from functools import wraps
+from threading import Thread
+from types import TracebackType
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+
+import anyio
+from anyio.from_thread import BlockingPortal
+
+from dealer_agent.client.agent import DealerAgent, Discovery
+from dealer_agent.client.card import Card
+from dealer_agent.client.paging import Vehicles
+from dealer_agent.client.result import SkippedListing
+from dealer_agent.client.results import Vehicle
+
+Parameters = ParamSpec("Parameters")
+Answer = TypeVar("Answer")
+
+
+class _EventLoop:
+    """An event loop in a thread that does not keep the program from ending."""
+
+    def __init__(self) -> None:
+        ready: Future[BlockingPortal] = Future()
+
+        async def serve() -> None:
+            async with BlockingPortal() as portal:
+                ready.set_result(portal)
+                await portal.sleep_until_stopped()
+
+        self._thread = Thread(target=anyio.run, args=(serve,), name="dealer-agent client", daemon=True)
+        self._thread.start()
+        self._portal = ready.result()
+
+    def run(self, asked: Callable[[], Coroutine[Any, Any, Answer]]) -> Answer:
+        """Waits for the result of a coroutine. An interrupt of the program cancels it."""
+        future: Future[Answer] = self._portal.start_task_soon(asked)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the loop is not closed."""
+        return self._thread.is_alive()
+
+    def close(self) -> None:
+        """Cancels what still runs, and ends the thread."""
+        self._portal.start_task_soon(self._portal.stop, True)
+        self._thread.join()
+
+
+class SyncVehicles(Iterator[Vehicle]):
+    """The vehicles of a search. `skipped` are the listings so far that cannot be read."""
+
+    def __init__(self, vehicles: Vehicles, loop: _EventLoop) -> None:
+        self._vehicles = vehicles
+        self._loop = loop
+
+    @property
+    def skipped(self) -> list[SkippedListing]:
+        """The listings so far that cannot be read."""
+        return self._vehicles.skipped
+
+    def __next__(self) -> Vehicle:
+        async def following() -> Vehicle | None:
+            return await anext(self._vehicles, None)
+
+        vehicle = self._loop.run(following)
+        if vehicle is None:
+            raise StopIteration
+        return vehicle
+
+
+class _Call(Generic[Parameters, Answer]):
+    """A method of `DealerAgent` that waits for its result. Type checkers and editors see the arguments."""
+
+    def __init__(self, method: Callable[Concatenate[DealerAgent, Parameters], Coroutine[Any, Any, Answer]]) -> None:
+        self._method = method
+        self.__doc__ = method.__doc__
+
+    def __get__(self, agent: "SyncDealerAgent", owner: type["SyncDealerAgent"]) -> Callable[Parameters, Answer]:
+        @wraps(self._method)
+        def call(*args: Parameters.args, **members: Parameters.kwargs) -> Answer:
+            return agent._loop.run(lambda: self._method(agent._asynchronous, *args, **members))
+
+        return call
+
+
+class _SearchAll(Generic[Parameters]):
+    """`DealerAgent.search_all` as an iterator that waits for each page."""
+
+    def __init__(self, method: Callable[Concatenate[DealerAgent, Parameters], Vehicles]) -> None:
+        self._method = method
+        self.__doc__ = method.__doc__
+
+    def __get__(self, agent: "SyncDealerAgent", owner: type["SyncDealerAgent"]) -> Callable[Parameters, SyncVehicles]:
+        @wraps(self._method)
+        def call(*args: Parameters.args, **members: Parameters.kwargs) -> SyncVehicles:
+            return SyncVehicles(self._method(agent._asynchronous, *args, **members), agent._loop)
+
+        return call
+
+
+class _Discover(Generic[Parameters]):
+    """`DealerAgent.discover` that waits for the card."""
+
+    def __init__(self, method: Callable[Parameters, Discovery]) -> None:
+        self._method = method
+        self.__doc__ = method.__doc__
+
+    def __get__(
+        self, agent: "SyncDealerAgent | None", owner: type["SyncDealerAgent"]
+    ) -> Callable[Parameters, "SyncDealerAgent"]:
+        @wraps(self._method)
+        def discover(*args: Parameters.args, **options: Parameters.kwargs) -> SyncDealerAgent:
+            discovery = self._method(*args, **options)
+
+            async def discovered() -> DealerAgent:
+                return await discovery
+
+            loop = _EventLoop()
+            try:
+                return owner(loop.run(discovered), loop)
+            except BaseException:
+                loop.close()
+                raise
+
+        return discover
+
+
+class SyncDealerAgent:
+    """A dealer's agent, for programs without an event loop. Make it with `SyncDealerAgent.discover`.
+
+        with SyncDealerAgent.discover("https://dealer.example") as agent:
+            page = agent.search(make=["Honda"], price_max=30000)
+
+    The methods are those of `DealerAgent`. They wait for the result. Several threads may use one agent.
+    """
+
+    def __init__(self, asynchronous: DealerAgent, loop: _EventLoop) -> None:
+        self._asynchronous = asynchronous
+        self._loop = loop
+
+    discover = _Discover(DealerAgent.discover)
+    ask = _Call(DealerAgent.ask)
+    information = _Call(DealerAgent.information)
+    facets = _Call(DealerAgent.facets)
+    search = _Call(DealerAgent.search)
+    search_all = _SearchAll(DealerAgent.search_all)
+    vehicle = _Call(DealerAgent.vehicle)
+    submit_lead = _Call(DealerAgent.submit_lead)
+
+    @property
+    def card(self) -> Card:
+        """The dealer's card, and what the client chose from it."""
+        return self._asynchronous.card
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes all connections. A second call does nothing."""
+        if not self._loop.is_running:
+            return
+        try:
+            self._loop.run(self._asynchronous.aclose)
+        finally:
+            self._loop.close()
