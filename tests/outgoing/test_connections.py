@@ -203,7 +203,9 @@ def test_no_proxy_of_the_environment_is_asked_for_an_address_that_must_be_checke
 
 
 def test_a_client_that_dealers_share_keeps_no_cookie(receiver: HttpReceiver) -> None:
-    receiver.answer = b"HTTP/1.1 202 Accepted\r\nSet-Cookie: session=1; Path=/\r\nContent-Length: 0\r\n\r\n"
+    receiver.answer = (
+        b"HTTP/1.1 202 Accepted\r\nSet-Cookie: session=1; Path=/\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    )
 
     async def run() -> None:
         async with http_client(RULE, timeout=120) as client:
