@@ -192,10 +192,10 @@ STRANGERS = {
 
 
 HOSTILE = {
-    "an empty file": (lambda file: file.write_bytes(b""), "no backup"),
-    "another file": (lambda file: file.write_bytes(b"vin,price\n" * 1000), "no backup"),
-    "another tar file": (lambda file: written(file, members_of(file)[1:]), "no backup"),
-    "cut in the manifest": (cut(0.0001), "no backup"),
+    "an empty file": (lambda file: file.write_bytes(b""), "not a backup"),
+    "another file": (lambda file: file.write_bytes(b"vin,price\n" * 1000), "not a backup"),
+    "another tar file": (lambda file: written(file, members_of(file)[1:]), "not a backup"),
+    "cut in the manifest": (cut(0.0001), "not a backup"),
     "cut in the middle": (cut(0.5), "its end is missing"),
     "a changed byte": (changed_byte, "has another hash"),
     "a path above": (renamed("../dealer.toml"), "a name that no backup has"),
