@@ -1,4 +1,4 @@
-"""Rate limits of `dealer.toml`: what is no rate limit is refused before the service starts."""
+"""Rate limits of `dealer.toml`: what is not a rate limit is refused before the service starts."""
 
 import pytest
 
