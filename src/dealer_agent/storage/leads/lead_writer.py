@@ -74,8 +74,8 @@ Jobs = dict[str, list[SubmittedJob[Any]]]
 class Left(NamedTuple):
     """The jobs that a transaction did not store, by dealer.
 
-    `blocked`: another transaction has locked the dealer. `alone`: the dealer has no row to lock yet. Only a transaction
-    of this dealer alone adds the row, because that may wait.
+    `blocked`: another transaction has locked the dealer. `alone`: to be tried in a transaction of one dealer, because a
+    statement met a lock, or because the dealer has no row to lock yet and to add it may wait.
     """
 
     blocked: Jobs
