@@ -219,7 +219,7 @@ def test_the_feed_of_one_rooftop_leaves_the_units_of_the_others(store: Path) -> 
 def test_an_unknown_rooftop_is_refused_with_the_names_of_the_rooftops(store: Path) -> None:
     done = bring_in(store, rows(HONDA), "--rooftop", "East")
     assert done.returncode == 1
-    assert "'East' is no rooftop of dealer.toml" in done.stderr
+    assert "'East' is not a rooftop of dealer.toml" in done.stderr
     assert "Acceptance Motors North" in done.stderr
 
 

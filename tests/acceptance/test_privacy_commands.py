@@ -726,7 +726,7 @@ def test_the_service_records_heads_and_the_check_goes_on_from_them(sample_dealer
     for content, code, told in (
         (edited, 1, "recorded as a head"),
         ("", 2, "holds no head"),
-        (recorded[:-9], 2, "is no head"),
+        (recorded[:-9], 2, "is not a head"),
     ):
         copy.write_text(content)
         done = sample_dealer.run("consent", "verify", "--against", copy)

@@ -25,6 +25,7 @@ NATIVE = "sum(range(10**15))"
 
 
 def end_of(limit: str, work: str, before: str = "") -> int:
+    """The exit code of a process that sets a limit, such as `MOST_READING_SECONDS = 1`, and then runs `work`."""
     program = before + LIMITED.format(limit=limit, work=work)
     return subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=300).returncode
 
@@ -42,7 +43,8 @@ def test_a_process_at_a_limit_ends_in_a_way_that_refuses_the_file(limit: str, wo
     assert words in str(refusal_of(code))
 
 
-def test_the_time_for_reading_ends_with_the_reading() -> None:
+def test_the_limit_of_the_time_for_reading_is_removed_when_the_file_is_read() -> None:
+    # The seconds until SIGALRM; 0 if there is no timer.
     left = "signal.getitimer(signal.ITIMER_REAL)[0]"
     assert end_of("MOST_READING_SECONDS = 600", f"assert {left} > 0; end_reading(); assert {left} == 0") == 0
 

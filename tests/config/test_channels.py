@@ -116,7 +116,7 @@ def secrets(folder: Path, text: str, env: dict[str, str]) -> dict[str, str]:
         (
             HTTP.replace("crm.example.com", "dealer:not/shown-not-shown@crm.example.com"),
             {},
-            ["line 9: rooftops[0].deliver.http[0].url: the value is no web address"],
+            ["line 9: rooftops[0].deliver.http[0].url: the value is not a web address"],
         ),
         (
             'website = "https://dealer:not-shown@www.example.com"\n',

@@ -113,7 +113,7 @@ MALFORMED: dict[str, tuple[bytes, str]] = {
     "a key that was cut": (f"# keys\n\nk-one:{ONE_TEXT[:-3]}\n".encode(), "dealer-agent.keys, line 3: "),
     "a key alone": (f"{ONE_TEXT}\n".encode(), "dealer-agent.keys, line 1: "),
     "an id twice": (f"a:{ONE_TEXT}\na:{'B' * 43}\n".encode(), "dealer-agent.keys, line 2: "),
-    "no text": (f"k-one:{ONE_TEXT}".encode("utf-16"), "dealer-agent.keys: is no text"),
+    "no text": (f"k-one:{ONE_TEXT}".encode("utf-16"), "dealer-agent.keys: is not text"),
 }
 
 

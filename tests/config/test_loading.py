@@ -236,8 +236,8 @@ max_shrink = 0.2
          "dealer-agent serve --workers"),
         ("amount_off = 5", "line 7: rooftops[0].amount_off: unknown key; it belongs under [[area_offers]]"),
         ("zqx = 5", "line 7: rooftops[0].zqx: unknown key"),
-        ("website = 'example.com'", "line 7: rooftops[0].website: 'example.com' is no web address; write it in full, "
-         "such as 'https://www.example.com'"),
+        ("website = 'example.com'", "line 7: rooftops[0].website: 'example.com' is not a web address; write it in full"
+         ", such as 'https://www.example.com'"),
         ("notes = 2026-11-20", "line 7: rooftops[0].notes: the date or time 2026-11-20 must be text in quotes"),
         ("notes = ''", "line 7: rooftops[0].notes: is empty; write something, or leave the key out"),
         ("geo = 'here'", "line 7: rooftops[0].geo: must be a section: [rooftops.geo]"),
@@ -289,8 +289,8 @@ max_shrink = 0.2
          "such as 'consent-heads.log'"),
         ("[privacy]\nheads_file = 'heads/'", "line 8: privacy.heads_file: 'heads/' is not a file; write a file's name "
          "or path, such as 'consent-heads.log'"),
-        ("[mail]\nfrom_address = 'me'", "line 8: mail.from_address: 'me' is no e-mail address: An email address must "
-         "have an @-sign."),
+        ("[mail]\nfrom_address = 'me'", "line 8: mail.from_address: 'me' is not an e-mail address: An email address "
+         "must have an @-sign."),
         ("[policies]\nmax_shrink = 30", "line 8: policies.max_shrink: 30 is too large; the most is 1"),
         ("[service]\ntrusted_proxies = ['10.0.0.1/8']", "line 8: service.trusted_proxies[0]: 10.0.0.1/8 has host bits "
          "set; write an address or a network, such as '10.0.0.0/8'"),
@@ -306,7 +306,7 @@ max_shrink = 0.2
         ("[search]\ndefault_limit = 51", "line 8: search.default_limit: 51 is too large; the most is 50"),
         ("[search]\nlimit_cap = 1001", "line 8: search.limit_cap: 1001 is too large; the most is 1000"),
         ("[search]\nlimit_cap = 10", "line 7: search.default_limit: 20 is more than limit_cap, 10"),
-        ("[rate_limits]\nlead_submit = 'ten a minute'", "line 8: rate_limits.lead_submit: 'ten a minute' is no rate "
+        ("[rate_limits]\nlead_submit = 'ten a minute'", "line 8: rate_limits.lead_submit: 'ten a minute' is not a rate "
          "limit; write it as '600/minute' or '10/minute; 100/day'"),
         ("[rate_limits]\nlead_submit = '0/minute'", "line 8: rate_limits.lead_submit: '0/minute' allows no request; to "
          "switch a skill off, name it in skills_off"),

@@ -89,14 +89,14 @@ def refused(added: str) -> list[str]:
         (SALES + "[rooftops.holidays]\ncountry = 'us'", "line 10: rooftops[0].holidays.country: the country 'us' is "
          "not known; write the two letters of ISO 3166, such as \"US\""),
         (SALES + "[rooftops.holidays]\ncountry = 'CA'\nsubdivision = 'O'", "line 11: rooftops[0].holidays.subdivision: "
-         "'O' is no known part of CA; write one of \"ON\""),
+         "'O' is not a known part of CA; write one of \"ON\""),
         (SALES + "[rooftops.holidays]\ncountry = 'MC'\nsubdivision = 'X'", "line 11: rooftops[0].holidays.subdivision: "
-         "'X' is no known part of MC; leave subdivision out"),
+         "'X' is not a known part of MC; leave subdivision out"),
         (SALES + US + DAY + "holiday = 'thanksgiving'\nhours = 'closed'", "line 12: "
          "rooftops[0].special_days[0].holiday: "
-         "'thanksgiving' is no public holiday of US; write one of \"Thanksgiving Day\""),
+         "'thanksgiving' is not a public holiday of US; write one of \"Thanksgiving Day\""),
         (SALES + US + "subdivision = 'TN'\n" + DAY + "holiday = 'Juneteenth'\nhours = 'closed'", "line 13: "
-         "rooftops[0].special_days[0].holiday: 'Juneteenth' is no public holiday of US, TN; write one of "
+         "rooftops[0].special_days[0].holiday: 'Juneteenth' is not a public holiday of US, TN; write one of "
          '"Juneteenth National Independence Day (observed)", "Juneteenth National Independence Day"'),
         (SALES + DAY + "holiday = 'Christmas Day'\nhours = 'closed'", "line 10: rooftops[0].special_days[0].holiday: "
          "needs to know whose holidays count; write [rooftops.holidays] with country = \"US\""),
@@ -117,7 +117,7 @@ def test_a_problem_names_its_line_and_key_and_says_what_to_do(added: str, proble
 def test_without_a_near_name_all_names_are_listed() -> None:
     (problem,) = refused(SALES + US + "subdivision = 'Tennessee'")
     assert problem.startswith(
-        "line 11: rooftops[0].holidays.subdivision: 'Tennessee' is no known part of US; write one of "
+        "line 11: rooftops[0].holidays.subdivision: 'Tennessee' is not a known part of US; write one of "
     )
     assert '"TN"' in problem
     assert problem.count('"') > 100

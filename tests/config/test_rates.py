@@ -1,4 +1,4 @@
-"""Rate limits of `dealer.toml`: what is no rate limit is refused before the service starts."""
+"""Rate limits of `dealer.toml`: what is not a rate limit is refused before the service starts."""
 
 import pytest
 
@@ -22,12 +22,12 @@ def test_a_rate_has_one_window_for_each_length_of_time(rate: str, windows: list[
 @pytest.mark.parametrize(
     ("rate", "message"),
     [
-        ("many", "is no rate limit"),
-        ("10", "is no rate limit"),
-        ("10/fortnight", "is no rate limit"),
-        ("-1/minute", "is no rate limit"),
-        ("10/minute;", "is no rate limit"),
-        ("10/minute; x", "is no rate limit"),
+        ("many", "is not a rate limit"),
+        ("10", "is not a rate limit"),
+        ("10/fortnight", "is not a rate limit"),
+        ("-1/minute", "is not a rate limit"),
+        ("10/minute;", "is not a rate limit"),
+        ("10/minute; x", "is not a rate limit"),
         ("0/minute", "allows no request"),
         (f"{MOST_REQUESTS + 1}/minute", "too large"),
         ("1/2000years", "too large"),

@@ -197,7 +197,7 @@ def test_a_receiver_that_asks_for_time_gets_it_for_all_that_is_meant_for_it(samp
     assert sample_dealer.row(lead_id).due_at > datetime.now(UTC) + timedelta(minutes=110)
 
 
-def test_a_channel_that_failed_often_rests_and_its_leads_wait_untried(sample_dealer: SampleDealer) -> None:
+def test_a_channel_that_failed_often_pauses_and_its_leads_wait_untried(sample_dealer: SampleDealer) -> None:
     crm, hook = Failing(), Noting()
     first = sample_dealer.take(CRM)
     settings = DeliverySettings(first_retry_seconds=0, breaker_failures=3, breaker_seconds=3600)
@@ -214,7 +214,7 @@ def test_a_channel_that_failed_often_rests_and_its_leads_wait_untried(sample_dea
     assert Counter(row.attempts for row in sample_dealer.rows() if row.channel == "crm") == Counter([3, 0])
 
 
-def test_a_rested_channel_is_tried_by_one_and_then_gets_all(sample_dealer: SampleDealer) -> None:
+def test_after_its_pause_a_channel_gets_one_lead_and_then_all(sample_dealer: SampleDealer) -> None:
     crm = Noting(BUSY, BUSY, BUSY)
     for _ in range(6):
         sample_dealer.take(CRM)
@@ -223,7 +223,8 @@ def test_a_rested_channel_is_tried_by_one_and_then_gets_all(sample_dealer: Sampl
     assert {row.state for row in sample_dealer.rows()} == {"sent"}
 
 
-def test_refused_leads_do_not_rest_the_channel_for_the_others(sample_dealer: SampleDealer) -> None:
+def test_a_channel_that_refuses_leads_does_not_pause(sample_dealer: SampleDealer) -> None:
+    """Refused leads are tried again. With a pause of an hour, they would not be sent in time."""
     crm = Noting(*[REFUSED] * 20)
     for _ in range(3):
         sample_dealer.take(CRM)

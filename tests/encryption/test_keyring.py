@@ -40,11 +40,11 @@ REFUSED = {
     "a key with a letter too many": (f"a:{ONE_TEXT}A", 1, "43 characters"),
     "a key of the other base64": (f"a:{ONE_TEXT[:-2]}+/", 1, "43 characters"),
     "a key with a colon in it": (f"a:{ONE_TEXT}:{TWO_TEXT}", 1, "43 characters"),
-    "an id twice": (f"a:{ONE_TEXT}\na:{TWO_TEXT}", 2, "was there before"),
+    "an id twice": (f"a:{ONE_TEXT}\na:{TWO_TEXT}", 2, "repeats the id of an earlier key"),
     "a second permanent secret": (f"a:{ONE_TEXT}\nlasting:{TWO_TEXT}\nlasting:{TWO_TEXT[::-1]}", 3, "keep the older"),
     "only a permanent secret": (f"lasting:{ONE_TEXT}", None, "no key"),
-    "the key as permanent secret": (f"a:{ONE_TEXT}\nlasting:{ONE_TEXT}", 2, "was there before"),
-    "a key twice": (f"a:{ONE_TEXT}\n\nb:{ONE_TEXT}", 3, "was there before"),
+    "the key as permanent secret": (f"a:{ONE_TEXT}\nlasting:{ONE_TEXT}", 2, "repeats an earlier key under another id"),
+    "a key twice": (f"a:{ONE_TEXT}\n\nb:{ONE_TEXT}", 3, "repeats an earlier key under another id"),
 }
 
 

@@ -229,7 +229,9 @@ def test_an_installation_is_restored_with_its_dealers_and_their_recorded_heads(t
         assert "whole" in succeed_here("consent", "verify", "--dealer", dealer_id, "--dir", copy)
 
 
-def test_a_backup_needs_a_role_that_sees_all_rows(tmp_path: Path, postgresql_server: str) -> None:
+def test_backup_and_restore_on_postgresql_need_the_admin_role_and_an_empty_target(
+    tmp_path: Path, postgresql_server: str
+) -> None:
     with prepared_schema(postgresql_server) as (admin, service):
         folder = stocked_dealer(tmp_path / "store", DATABASE_URL=service)
         file, keys = tmp_path / "backup.tar", ("--keys", folder / KEY_FILE_NAME)
@@ -237,8 +239,9 @@ def test_a_backup_needs_a_role_that_sees_all_rows(tmp_path: Path, postgresql_ser
         assert (refused.returncode, "set DATABASE_ADMIN_URL" in refused.stderr) == (1, True), refused.stderr
         assert not file.exists()
         succeed_here("backup", file, "--dir", folder, DATABASE_URL=service, DATABASE_ADMIN_URL=admin_of(service))
-        without = command_here("restore", file, "--dir", tmp_path / "copy", *keys)
-        assert (without.returncode, "set DATABASE_ADMIN_URL to its URL" in without.stderr) == (1, True)
+        without_admin = command_here("restore", file, "--dir", tmp_path / "copy", *keys)
+        assert (without_admin.returncode, "set DATABASE_ADMIN_URL to its URL" in without_admin.stderr) == (1, True)
+        # The database of the source is not empty.
         full = command_here("restore", file, "--dir", tmp_path / "full", *keys, DATABASE_ADMIN_URL=admin)
         assert (full.returncode, "has tables already" in full.stderr) == (1, True), full.stderr
         assert not (tmp_path / "full").exists()

@@ -55,7 +55,7 @@ def test_a_line_cut_off_by_a_full_disk_does_not_affect_later_lines(store: Store,
     file = tmp_path / "heads.log"
     file.write_text("ridgeline consents 1")
     record_heads(store, DEALER, file, MONDAY)
-    with pytest.raises(ValueError, match=r"line 1 of .*heads.log is no head"):
+    with pytest.raises(ValueError, match=r"line 1 of .*heads.log is not a head"):
         list(read_heads(file))
     file.write_text("".join(file.read_text().splitlines(keepends=True)[1:]))
     assert len(list(read_heads(file))) == 2

@@ -205,7 +205,7 @@ def test_who_has_lost_the_lease_after_sending_has_sent_it_nevertheless(database:
     assert database.shown(crm).state == "sent"
 
 
-def test_a_released_row_is_due_at_once_and_was_not_tried(database: Database) -> None:
+def test_a_released_row_is_due_at_once_and_its_first_claim_does_not_count(database: Database) -> None:
     database.enqueue(BOTH[0])
     with database.writing() as tx:
         for claimed in outbox.claim(at_time(tx, MONDAY), LEASE, CRM, 10):

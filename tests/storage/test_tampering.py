@@ -226,7 +226,7 @@ def test_a_head_is_one_line_of_text(filled: Store) -> None:
 
 @pytest.mark.parametrize("line", ["", "ridgeline", "ridgeline consents 5 abc 2026-03-02T09:30:00Z", "x" * 1000])
 def test_another_text_is_no_head(line: str) -> None:
-    with pytest.raises(ValueError, match="is no head"):
+    with pytest.raises(ValueError, match="is not a head"):
         Head.parse(line)
 
 

@@ -30,12 +30,14 @@ hours apart."""
 
 
 def alert_kinds(opened: OpenInstallation, watch: Watch | None) -> list[Kind]:
-    """The kinds of jobs for the alerts of a process. `watch` is that of the machine.
+    """The kinds of jobs with which a process checks conditions and sends alerts. `watch` is `watch_of_machine`.
 
-    Without a watch, the only dealer of a folder has no alerts.
+    In a folder with one dealer, that is the dealer's own watch: without it, there are no such jobs. In an installation
+    it is the operator's. The watch of each dealer is then made from the dealer's settings.
     """
 
     def find_watch(owner: str) -> Watch | None:
+        """The watch of a dealer id, or of ALL_DEALERS, which means the operator."""
         return watch if owner == opened.owner else watch_of_dealer(opened.settings_of(owner))
 
     if opened.installation.only is None:

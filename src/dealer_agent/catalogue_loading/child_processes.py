@@ -106,7 +106,8 @@ def run_job(
 ) -> None:
     """Does the job on the first line of stdin. Exits at once if stdin is closed: the parent is gone.
 
-    Reports a failure on stderr: of the `expected` errors `words_of` them, of others only their place.
+    Reports a failure on stderr. For an `expected` error this is the text that `words_of` returns, and for any other its
+    type and its line of code: the message of a foreign error may contain anything.
     """
     forbid_core_dumps()  # The environment may hold keys.
     job = msgspec.json.decode(sys.stdin.buffer.readline(), type=kind)
@@ -198,7 +199,8 @@ def _interrupt_once(_number: int, _frame: FrameType | None) -> None:
 
 
 def _pass_on(child: int, number: int, _frame: FrameType | None) -> None:
-    """The child ends and says so. If it cannot, a second SIGINT ends this process, and so the child."""
+    """Passes SIGINT to the child, which ends and says so. If it does not, a second SIGINT ends this process, and so the
+    child."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with suppress(ProcessLookupError):  # It has just ended.
         os.kill(child, number)

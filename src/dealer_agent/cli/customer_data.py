@@ -89,14 +89,14 @@ LeadArgument = Annotated[str | None, _LEAD]
 def _email(text: str | None) -> str | None:
     address = text and normal_email(_asked(text, "E-mail address"))
     if text is not None and not address:
-        raise typer.BadParameter("that is no e-mail address")
+        raise typer.BadParameter("that is not an e-mail address")
     return address and f"{EMAIL_PREFIX}{address}"
 
 
 def _phone(text: str | None) -> str | None:
     number = text and normal_phone(_asked(text, "Phone number"), "US")
     if text is not None and not number:
-        raise typer.BadParameter("that is no phone number; write it as '+1 202 555 0123'")
+        raise typer.BadParameter("that is not a phone number; write it as '+1 202 555 0123'")
     return number and f"{PHONE_PREFIX}{number}"
 
 
@@ -240,7 +240,7 @@ def _ordinary_file(path: Path | None) -> Path | None:
         return None
     path = path.resolve()
     if path.exists() and not path.is_file():
-        raise typer.BadParameter("that is no ordinary file")
+        raise typer.BadParameter("that is not an ordinary file")
     if not path.parent.is_dir():
         raise typer.BadParameter(f"there is no folder {path.parent}")
     return path

@@ -155,7 +155,7 @@ def feed_named(dealer: OpenDealer, name: str, option: str = "NAME") -> FeedSetti
     known = {feed.name: feed for feed in dealer.settings.feeds}
     if name not in known:
         named = f"The feeds are: {', '.join(known)}." if known else NO_FEEDS
-        raise typer.BadParameter(f"{name!r} is no feed. {named}", param_hint=option)
+        raise typer.BadParameter(f"{name!r} is not a feed. {named}", param_hint=option)
     return known[name]
 
 

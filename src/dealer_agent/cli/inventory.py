@@ -65,7 +65,7 @@ def _content(file: Path) -> Callable[[], BinaryIO] | bytes:
 def _known_layout(name: str | None) -> str | None:
     if name is not None and name not in LAYOUT_NAMES:
         known = ", ".join(LAYOUT_NAMES)
-        raise typer.BadParameter(f"{name!r} is no layout; choose one of {known}{did_you_mean(name, LAYOUT_NAMES)}")
+        raise typer.BadParameter(f"{name!r} is not a layout; choose one of {known}{did_you_mean(name, LAYOUT_NAMES)}")
     return name
 
 
@@ -73,7 +73,7 @@ def _known_checks(names: list[str] | None) -> list[str] | None:
     for name in names or ():
         if name not in EVERY_CHECK:
             advice = did_you_mean(name, sorted(EVERY_CHECK))
-            raise typer.BadParameter(f"{name!r} is no check{advice}; the checks are {', '.join(CHECK_BY_ID)}")
+            raise typer.BadParameter(f"{name!r} is not a check{advice}; the checks are {', '.join(CHECK_BY_ID)}")
     return names
 
 
@@ -246,7 +246,7 @@ def _known_rooftops(dealer: Profile, wanted: list[str]) -> list[str]:
         if name.strip().casefold() not in names:
             known = list(names.values())
             advice = did_you_mean(name, known)
-            fail(f"{name!r} is no rooftop of dealer.toml. The rooftops are: {', '.join(known)}{advice}")
+            fail(f"{name!r} is not a rooftop of dealer.toml. The rooftops are: {', '.join(known)}{advice}")
     return [names[name.strip().casefold()] for name in wanted]
 
 

@@ -80,7 +80,7 @@ def serve_installation(
     host, port = host or section.host, port or section.port
     listener = listen(host, port)
     address, listening = address_of(host, port), listener.getsockname()[0]
-    for line in _said(installation, address, opened.count()):
+    for line in _address_lines(installation, address, opened.count()):
         out.print(line)
     problems = [*_problems(installation, address, listening), _words_of(not_isolated)]
     if not opened.count():
@@ -99,8 +99,8 @@ def has_stock(store: Store, dealer_id: str) -> bool:
         return read_revision(tx).stock > 0
 
 
-def _said(installation: Installation, address: str, dealers: int) -> Iterator[str]:
-    """Where the dealers answer."""
+def _address_lines(installation: Installation, address: str, dealers: int) -> Iterator[str]:
+    """What `serve` prints about the URLs of its dealers."""
     only = installation.only
     if only is None:
         yield f"{counted(dealers, 'dealer')}, listed at {installation.public_url}/"

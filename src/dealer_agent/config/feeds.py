@@ -190,5 +190,5 @@ def feeds_name_rooftops(file: dict[str, Any]) -> Iterator[Problem]:
         named = feed.get("rooftops", []) if isinstance(feed, dict) else []
         for position, name in enumerate(named if isinstance(named, list) else []):
             if isinstance(name, str) and name not in known:
-                message = f"'{name}' is no rooftop; name one of {', '.join(known)}" + did_you_mean(name, known)
+                message = f"'{name}' is not a rooftop; name one of {', '.join(known)}" + did_you_mean(name, known)
                 yield Problem(("feeds", index, "rooftops", position), message)

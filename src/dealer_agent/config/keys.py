@@ -52,7 +52,7 @@ class KeyFile:
                 self._seen = seen, keyring
                 return keyring
         except UnicodeDecodeError:
-            raise InvalidKeys("is no text: put the file back from your backup") from None
+            raise InvalidKeys("is not text: put the file back from your backup") from None
         except FileNotFoundError:
             raise InvalidKeys(f"is gone from {self.path.parent}: put it back from your backup") from None
         except OSError as error:

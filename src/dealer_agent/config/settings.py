@@ -96,7 +96,7 @@ def windows_of(rate: str) -> list[tuple[int, int]]:
     try:
         limits = parse_many(rate)
     except ValueError:
-        raise ValueError(f"'{rate}' is no rate limit; write it as '600/minute' or '10/minute; 100/day'") from None
+        raise ValueError(f"'{rate}' is not a rate limit; write it as '600/minute' or '10/minute; 100/day'") from None
     strictest: dict[int, int] = {}
     for limit in limits:
         window = limit.get_expiry()

@@ -24,11 +24,13 @@ def read_public_key(value: str) -> str:
     """A public key as in a `.pub` file of OpenSSH, without its comment. Raises ValueError."""
     words = value.split(None, 2)
     if len(words) < 2 or words[0] not in KEY_TYPES or "\n" in value.strip():
-        raise ValueError("is no public key; write one line of a .pub file, such as 'ssh-ed25519 AAAA…'")
+        raise ValueError("is not a public key; write one line of a .pub file, such as 'ssh-ed25519 AAAA…'")
     try:
         load_ssh_public_key(" ".join(words[:2]).encode())
     except (ValueError, UnsupportedAlgorithm):
-        raise ValueError("is no public key: its second word is damaged; copy the line of the .pub file again") from None
+        raise ValueError(
+            "is not a public key: its second word is damaged; copy the line of the .pub file again"
+        ) from None
     return " ".join(words[:2])
 
 
@@ -37,7 +39,9 @@ def read_host_key(value: str) -> str:
     if not value.startswith("SHA256:"):
         return read_public_key(value)
     if not re.fullmatch(r"SHA256:[A-Za-z0-9+/]{43}", value):
-        raise ValueError(f"'{value}' is no fingerprint; write 'SHA256:' and 43 characters, as ssh-keygen -l shows it")
+        raise ValueError(
+            f"'{value}' is not a fingerprint; write 'SHA256:' and 43 characters, as ssh-keygen -l shows it"
+        )
     return value
 
 

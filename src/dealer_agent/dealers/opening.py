@@ -308,7 +308,7 @@ def _unknown_region(opening: Opening) -> Iterator[Problem]:
         yield Problem(("holidays", "country"), f"the country '{country}' is not known; {advice}")
     elif subdivision is not None and subdivision not in known:
         advice = _one_of(subdivision, known) if known else "leave subdivision out"
-        yield Problem(("holidays", "subdivision"), f"'{subdivision}' is no known part of {country}; {advice}")
+        yield Problem(("holidays", "subdivision"), f"'{subdivision}' is not a known part of {country}; {advice}")
 
 
 def _unknown_holidays(opening: Opening) -> Iterator[Problem]:
@@ -321,7 +321,7 @@ def _unknown_holidays(opening: Opening) -> Iterator[Problem]:
         elif special.holiday not in names(*opening.holidays.region):
             where = ", ".join(part for part in opening.holidays.region if part)
             advice = _one_of(special.holiday, names(*opening.holidays.region))
-            message = f"'{special.holiday}' is no public holiday of {where}; {advice}"
+            message = f"'{special.holiday}' is not a public holiday of {where}; {advice}"
             yield Problem(("special_days", position, "holiday"), message)
 
 

@@ -82,7 +82,7 @@ def advice(name: str) -> str:
     if area in areas():
         return f"write {area}"
     if short in ("UTC", "Z") or area is not None or word.startswith("Etc/"):
-        return "it is no area; write the area whose clocks the store shows, such as America/New_York"
+        return "it is not an area; write the area whose clocks the store shows, such as America/New_York"
     return ""
 
 
@@ -148,7 +148,7 @@ def read_phone(value: str) -> str:
     """A phone number in E.164 form. A number without a leading `+` is a US number."""
     number = normal_phone(value, "US")
     if number is None:
-        raise ValueError(f"'{value}' is no phone number; write it as '+1 202 555 0123'")
+        raise ValueError(f"'{value}' is not a phone number; write it as '+1 202 555 0123'")
     return number
 
 
@@ -157,7 +157,7 @@ def read_email(value: str) -> str:
     try:
         return validate_email(value, check_deliverability=False).normalized
     except EmailNotValidError as error:
-        raise ValueError(f"'{value}' is no e-mail address: {error}") from None
+        raise ValueError(f"'{value}' is not an e-mail address: {error}") from None
 
 
 _AUTHORITY = re.compile(r"[\0-\x20]*[A-Za-z][A-Za-z0-9+.-]*://([^/?#]*)")
@@ -173,7 +173,7 @@ def read_web_address(value: str) -> str:
         known = parts.scheme in ("http", "https") and bool(read_host(parts.hostname or "")) and parts.port != 0
         if known and not re.search(r"[\s\0-\x1f]", value):
             return value
-    raise ValueError(f"{_shown(value)} is no web address; write it in full, such as 'https://www.example.com'")
+    raise ValueError(f"{_shown(value)} is not a web address; write it in full, such as 'https://www.example.com'")
 
 
 def read_channel_address(value: str) -> str:

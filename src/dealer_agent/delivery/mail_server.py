@@ -21,7 +21,7 @@ class _Client(aiosmtplib.SMTP):
     before_data: Callable[[], Awaitable[None]] | None = None
 
     async def data(self, message: str | bytes, /, **options: Any) -> aiosmtplib.SMTPResponse:
-        """The command DATA, and the mail."""
+        """Sends the command DATA and the mail. `before_data` runs first: it renews the lease of the delivery."""
         if self.before_data is not None:
             await self.before_data()
         return await super().data(message, **options)

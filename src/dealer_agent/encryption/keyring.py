@@ -80,9 +80,9 @@ class Keyring:
             if key_id in keys:
                 if key_id == PERMANENT:
                     raise InvalidKeys("has a second permanent secret: keep the older one, and remove the new one", line)
-                raise InvalidKeys("has an id that was there before", line)
+                raise InvalidKeys("repeats the id of an earlier key: remove the key that you added last", line)
             if key in keys.values():
-                raise InvalidKeys("has a key that was there before under another id", line)
+                raise InvalidKeys("repeats an earlier key under another id: remove the id that you added last", line)
             keys[key_id] = key
         permanent = keys.pop(PERMANENT, None)
         return cls(tuple(keys.items()), permanent)

@@ -69,10 +69,12 @@ def import_feed(
     feed_name: str | None = None,
     on_commit: Callable[[Transaction, int], object] = lambda _tx, _revision: None,
 ) -> ImportResult:
-    """Replaces the stock with a full feed. With `rooftops`, which are names, replaces the stock of these rooftops.
+    """Replaces the stock with a full feed. With `rooftops`, which are names, replaces the stock of these rooftops only.
 
-    Raises StorageError, and FeedRefused if a check refuses the feed that is not in `accept`. The refusal is in the
-    history then, unless `dry_run`. `on_commit` is that of `apply_import`. `feed_name` is in the history.
+    `accept` has the ids of checks that cannot refuse this feed. Raises StorageError, and FeedRefused if another check
+    refuses it. A refusal is added to the history of imports, except in a `dry_run`. `source` is the name of the file,
+    and `feed_name` that of the feed: the history shows both. `on_commit` gets the transaction that makes the new
+    revision current, and the revision (`apply_import`).
     """
     settings = checks_of(profile, checks or FeedChecks())
     rows = _Rows(

@@ -214,7 +214,7 @@ def _opened(path: Path) -> Iterator[tuple[BinaryIO, Manifest]]:
     with path.open("rb") as file:
         name, size = _read_header(file)
         if name != MANIFEST or size > MOST_MANIFEST_BYTES:
-            raise BackupUnreadable("this file is no backup: name a file that dealer-agent backup has written")
+            raise BackupUnreadable("this file is not a backup: name a file that dealer-agent backup has written")
         text = b"".join(_parts(file, size))
         _skip_padding(file, size)
         manifest = _decoded(text)
@@ -267,10 +267,10 @@ def _read_header(file: BinaryIO) -> tuple[str, int]:
         info = tarfile.TarInfo.frombuf(file.read(_BLOCK), "ascii", "strict")
     except (tarfile.HeaderError, UnicodeDecodeError):
         raise BackupUnreadable(
-            "this file is no backup, or it is damaged: name a whole file that dealer-agent backup has written"
+            "this file is not a backup, or it is damaged: name a whole file that dealer-agent backup has written"
         ) from None
     if info.type != tarfile.REGTYPE or info.size < 0:
-        raise BackupUnreadable("the file has a member that is no plain file: dealer-agent did not make it")
+        raise BackupUnreadable("the file has a member that is not a plain file: dealer-agent did not make it")
     return info.name, info.size
 
 

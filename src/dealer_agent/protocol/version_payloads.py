@@ -83,6 +83,7 @@ def root_payload(version: PublishedVersion, skill: Skill, payload: dict[str, Any
 
 
 def _lead_vehicle(vehicle: dict[str, Any]) -> dict[str, Any]:
+    """A vehicle of a lead as `root_payload` describes it: these values are errors at the root."""
     kept = {name: value for name, value in vehicle.items() if value is not None or name not in LEAD_VEHICLE_RULES}
     if isinstance(kept.get("other_attributes"), dict):
         kept["other_attributes"] = {

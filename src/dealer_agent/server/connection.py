@@ -365,6 +365,7 @@ class BoundedConnection(FastPathConnection):
 
     def _parse(self, data: bytes) -> None:
         """Gives bytes to the parser. An error of the parser, or a head that is too large, refuses the request."""
+        # The parser calls `on_body`, which subtracts the bytes of a body.
         self._other_bytes += len(data)
         again = b""
         try:
@@ -372,7 +373,9 @@ class BoundedConnection(FastPathConnection):
         except httptools.HttpParserUpgrade as upgrade:
             again = self._head_without_upgrade() + data[upgrade.args[0] :]
         except httptools.HttpParserError as error:
+            # The exception of a callback of this class. None if the parser itself found the error.
             refused = error.__context__
+            # If the connection closes anyway, nothing after the last request gets a response.
             if not self._is_leaving:
                 words = str(refused) if isinstance(refused, _Refused) else "Invalid HTTP request received."
                 self._refuse(_invalid_http(words))

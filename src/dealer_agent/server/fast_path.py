@@ -259,7 +259,11 @@ class FastPathConnection(HttpToolsProtocol):
         await app(scope, receive_counted, send_and_leave)
 
     def _closes_after(self, status: int) -> bool:
-        # A client that repeats refused requests must connect again.
+        """Decides and notes whether the connection closes after a response with this status.
+
+        It closes if too many pipelined requests wait, or if others wait behind a refused one (429): a client that
+        repeats refused requests must connect again.
+        """
         self._is_leaving = self._is_crowded or (status == 429 and bool(self._held or self.pipeline))
         return self._is_leaving
 
@@ -271,6 +275,7 @@ class FastPathConnection(HttpToolsProtocol):
         elif self._message_open and self._is_answering():
             size += REQUEST_BYTES
         client = self._address
+        # Behind a trusted proxy, the address of the client is in the headers of the request.
         if client is None and self._trusted and self.headers and (size or self._message_open):
             client = share_address(self._peer(), self.headers, self._trusted)
             # An unfinished request without a body counts too: it has a connection of those that all clients share.

@@ -222,7 +222,7 @@ def prepare_file(url: URL) -> None:
                     raise DatabaseBusy("the database is busy: another process holds it for too long") from None
                 time.sleep(0.02)
             except sqlite3.DatabaseError as error:
-                raise DatabaseDamaged(f"the file is no SQLite database ({error.sqlite_errorname})") from None
+                raise DatabaseDamaged(f"the file is not a SQLite database ({error.sqlite_errorname})") from None
             else:
                 break
     if mode != "wal":

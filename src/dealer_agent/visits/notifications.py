@@ -75,7 +75,10 @@ class Notifications:
         return True
 
     def add_moved_visit(self, visit: VisitRecord, *, notify: bool = True) -> bool:
-        """Adds a newly confirmed visit to its lead, and notifies about it. Returns whether the customer gets a mail."""
+        """Adds a confirmed visit that replaces another one, or a part of one, to its lead, and notifies about it.
+
+        Returns whether the customer gets a mail.
+        """
         request = visit.read_request()
         assert request is not None, "it was read with its request"
         addition = msgspec.json.encode(Addition(appointment=RequestedVisit(request, visit.read_reply())))

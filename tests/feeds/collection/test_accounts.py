@@ -107,7 +107,7 @@ def test_a_key_is_read_without_its_comment_and_a_fingerprint_as_it_is() -> None:
     ["", KEY.split()[0], KEY.split()[1], KEY[:40], KEY.replace("ed25519", "rsa"), f"from=x {KEY}", f"{KEY}\n{KEY}"],
 )
 def test_another_text_is_no_key(written: str) -> None:
-    with pytest.raises(ValueError, match="is no public key"):
+    with pytest.raises(ValueError, match="is not a public key"):
         read_public_key(written)
 
 

@@ -65,6 +65,7 @@ class FeedJobs:
 
     async def _collect(self, job: Job) -> Next:
         settings = await asyncio.to_thread(self.opened.settings_of, job.dealer_id)
+        # A job that is not due runs because files wait on this machine. Then nothing is fetched from a server.
         done = await self._collection.collect(settings, job, fetches=job.is_due)
         feed = {"dealer": job.dealer_id, "feed": job.subject}
         for file in done.files:

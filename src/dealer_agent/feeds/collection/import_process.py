@@ -113,7 +113,10 @@ def _import(store: Store, job: ImportJob) -> None:
 
 
 def refuse(store: Store, job: ImportJob, problem: FeedError) -> None:
-    """Stores that the file cannot be read. Raises StorageError, also if it has a result."""
+    """Stores in the history of imports that the file cannot be read, and as the result of the file.
+
+    Raises StorageError, also if the file has a result already.
+    """
     settings, at = job.settings, datetime.now(UTC)
     record_unreadable(
         store, job.profile, problem, source=job.file.name, at=at, rooftops=settings.rooftops, feed_name=settings.name

@@ -226,9 +226,10 @@ class UploadFolder:
             raise asyncssh.SFTPQuotaExceeded(TOO_MANY_BYTES)
 
     def _scan(self) -> int:
-        """Counts the files that wait, and their bytes, and finds how many bytes may wait.
+        """Counts the files that wait, and their bytes, and finds how many bytes may wait. Returns the number of files.
 
-        Deletes parts that a killed process left, and files that waited too long for their name. Raises SFTPError.
+        Deletes the incomplete files of a process that was killed. Deletes complete files with a temporary name if
+        their client has not renamed them for a long time. Raises SFTPError.
         """
         files = self._used_bytes = self._unscanned = 0
         for folder in (self._incoming, self.path):

@@ -162,7 +162,7 @@ def check_names_are_known(settings: Any) -> Iterator[Problem]:
             for name in actions:
                 if name not in CHECK_BY_ID:
                     advice = did_you_mean(name, list(CHECK_BY_ID))
-                    yield Problem(("actions", name), f"is no check; the reference of settings lists them{advice}")
+                    yield Problem(("actions", name), f"is not a check; the reference of settings lists them{advice}")
 
 
 class _Actions(Bounds, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -41,18 +41,21 @@ _REWRITTEN = frozenset({"vin", "selling_price", "photos", "features", "vdp_url",
 """Members that have their own checks, or that systems rewrite often."""
 
 _JUMP = 3
+"""A price that becomes so many times as high or low is a jump."""
 _MILEAGE_JUMP = 5_000
 _CAMPAIGN = 0.05
 """Prices that change by less are a campaign of the dealer."""
 _NAMED = 3
+"""The most units that a finding names as examples."""
 _YEAR_CODES = {code: number for number, code in enumerate("ABCDEFGHJKLMNPRSTVWXY123456789")}
 """The tenth character of a VIN gives the model year, in a cycle of 30 years from 1980 (49 CFR 565.15)."""
 
 _TEMPLATE = re.compile(r"\{\{|%%\w+%%|\[\[\w+\]\]|\$\{\w+\}|<%|lorem ipsum", re.IGNORECASE)
 _VIN_IN_ADDRESS = re.compile(r"(?<![A-Za-z0-9])[A-HJ-NPR-Z0-9]{17}(?![A-Za-z0-9])")
 _LEAST_OF_HIGHWAY = 0.55
-"""A car has at least this share of its highway MPG in the city."""
+"""The city MPG of a car is at least this share of its highway MPG."""
 _FARTHEST_MOVE = 3
+"""Prices that were moved to other rows are searched for up to so many changed rows away."""
 MOST_DEALERS = 50
 """A file that names more has places on the lot in the column of dealers."""
 _FEWEST_FOR_GROWTH = 20
@@ -97,12 +100,16 @@ class FileCounts:
         self._filled = [0] * len(_COMPARED)
         self._makes: set[str] = set()
         self._models: set[str] = set()
+        # What may be implausible: the number of units where it is, and the number of units that were checked.
         self._odd: dict[str, list[int]] = {}
+        # Units whose texts contain placeholders of a template.
         self._unfinished = 0
         # The first model with each value, and the units of other models that share it.
         self._shared: dict[str, dict[int, object]] = {"photos": {}, "vdp_url": {}}
         self._sharing: Counter[str] = Counter()
+        # For a member: units whose value continues that of the row before, as a spreadsheet fills a column.
         self._continued: Counter[str] = Counter()
+        # The unit of the row before.
         self._before = Unit()
 
     def add(self, unit: Unit) -> None:
@@ -164,6 +171,7 @@ class FileCounts:
             self._count("City MPG that is far below highway MPG", unit.city_mpg < unit.highway_mpg * _LEAST_OF_HIGHWAY)
 
     def _count(self, what: str, is_odd: bool) -> None:
+        """Notes that a unit was checked, and the result."""
         found = self._odd.setdefault(what, [0, 0])
         found[0] += is_odd
         found[1] += 1
@@ -204,8 +212,11 @@ class Comparison:
         self._jumps = 0
         # Prices that change by more than a campaign does.
         self._repriced = 0
+        # The first units whose price jumps, in words.
         self._named: list[str] = []
+        # The old and the new price of each unit whose price changed, in the order of the file.
         self._prices: list[tuple[int, int]] = []
+        # Units whose texts got question marks, and had characters that are not ASCII.
         self._garbled = 0
         # Units that go to another rooftop, and used units that become new.
         self._moved = 0
@@ -254,7 +265,11 @@ class Comparison:
             self._prices.append((before, after))
 
     def _moved_prices(self) -> int:
-        """How many changed prices are the old price of the changed row some rows above, or below."""
+        """How many prices seem to have moved to other rows, all by the same distance.
+
+        Only rows whose price changed are looked at. A price has moved by n rows if it is the old price of the n-th of
+        these rows above, or below. Returns the count for the best distance and direction.
+        """
         prices = self._prices
         distances = range(1, _FARTHEST_MOVE + 1)
         above = (sum(new == old for (old, _), (_, new) in zip(prices, prices[by:], strict=False)) for by in distances)

@@ -283,8 +283,8 @@ def _scalars(members: dict[str, Any]) -> dict[str, Scalar]:
     return found
 
 
-def ready_members(members: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """The unit's `fees`, `other_attributes` and `extras`, and problems about values that cannot be read.
+def structured_members(members: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The members of a unit that no column gives (`fees`, `other_attributes`, `extras`), and problems of their values.
 
     `extras` are the scalar members whose names the protocol does not define.
     """

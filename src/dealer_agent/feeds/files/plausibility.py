@@ -235,22 +235,23 @@ class Likes:
 
     def __init__(self, bounds: Bounds) -> None:
         self._bounds = bounds
-        self._of: dict[tuple[object, ...], tuple[array[int], array[int]]] = {}
+        # By make, model and year: the prices, and the positions of their units.
+        self._prices_of: dict[tuple[object, ...], tuple[array[int], array[int]]] = {}
 
     def add(self, position: int, unit: Unit) -> None:
         """Notes the price of a unit."""
         if isinstance(unit.selling_price, int):
             key = (unit.make, unit.model, unit.year)
-            prices, positions = self._of.get(key) or self._of.setdefault(key, (array("q"), array("q")))
+            prices, positions = self._prices_of.get(key) or self._prices_of.setdefault(key, (array("q"), array("q")))
             prices.append(unit.selling_price)
             positions.append(position)
 
     def doubts(self) -> Iterator[tuple[int, Doubt]]:
         """The positions of the units whose price is far from the median, each with its doubt."""
         factor = self._bounds.price_like_factor
-        everything = array("q", (price for prices, _ in self._of.values() for price in prices))
+        everything = array("q", (price for prices, _ in self._prices_of.values() for price in prices))
         usual = median_low(everything) if len(everything) >= _FEWEST_PRICES else 0
-        for prices, positions in self._of.values():
+        for prices, positions in self._prices_of.values():
             if len(prices) >= _FEWEST_LIKES:
                 reason, middle = "price_of_likes", median_low(prices)
                 low, high = middle / factor, middle * factor

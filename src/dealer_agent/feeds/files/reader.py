@@ -37,7 +37,7 @@ from dealer_agent.feeds.files.feed import (
     Signs,
     Units,
 )
-from dealer_agent.feeds.files.json_records import Record, flattened, is_cut, read_records, ready_members
+from dealer_agent.feeds.files.json_records import Record, flattened, is_cut, read_records, structured_members
 from dealer_agent.feeds.files.layouts import Columns, Layout, is_withheld, layout_of, named_layout, understand
 from dealer_agent.feeds.files.plausibility import Doubt, contradiction, doubt
 from dealer_agent.feeds.files.units import ParsedRow, read_unit
@@ -345,6 +345,7 @@ def _cut(last: DelimitedRow, table: DelimitedTable) -> str:
 
 
 def _signs(feed: Opener, encoding: str, seen: Survey, truncated: str) -> Signs:
+    """The signs that the file was damaged. `truncated` says why its end seems to be missing; else it is empty."""
     strays = stray_bytes(feed) if encoding == MIXED else None
     return Signs(
         truncated=truncated,
@@ -364,6 +365,10 @@ def _read_json(
     own: _Own,
     on_progress: Progress | None,
 ) -> ParsedFeed:
+    """Reads the records of a JSON or HTML document. Its columns are the paths of the members, such as `price.amount`.
+
+    `own` are the dealer's own columns and words of the status.
+    """
     records = read_records(text)
     paths = {path: None for record in records[:_SAMPLE] for path in flattened(record.members, {})}
     layout = layout_of(list(paths), "json", named_layout(layout_name, "json") if layout_name else None, own.columns)
@@ -410,7 +415,7 @@ class _RecordReader:
         row_problems: list[str] = []
         passed: set[str] = set()
         if self.layout.passes_extras:
-            ready, row_problems = ready_members(record.members)
+            ready, row_problems = structured_members(record.members)
             passed = {"fees", "other_attributes", *ready.get("extras", ())}
         self.unread.update((name, None) for name in columns.not_understood if name.partition(".")[0] not in passed)
         reading = read_unit(cells, self.layout, ready)

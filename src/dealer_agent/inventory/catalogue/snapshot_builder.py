@@ -30,10 +30,13 @@ def write_snapshot(writer: FlatWriter, listings: Iterable[Listing], gone: Sequen
     json = DocumentWriter(writer, "listings")
     found = _collect(listings, json)
     count = len(found.ids)
-    given = np.array(sorted(range(count), key=found.ids.__getitem__), row_type(count))
+    # Positions count the listings as they come, and rows count them in the order of the snapshot.
+    positions_by_id = np.array(sorted(range(count), key=found.ids.__getitem__), row_type(count))
+    changed_at = np.frombuffer(found.times["changed_at"], np.int64)
     # Newest change first, ties by ascending vehicle id (docs/protocol.md#inventory-search).
-    order = given[np.argsort(-np.frombuffer(found.times["changed_at"], np.int64)[given], kind="stable")]
+    order = positions_by_id[np.argsort(-changed_at[positions_by_id], kind="stable")]
     json.finish(order)
+    # `pop` frees the values of an encoder as soon as its column is made.
     columns: dict[str, Coded[Any]] = {name: found.encoders.pop(name).column(order) for name in _COLUMNS}
     for name in _TIMES:
         columns[name] = Coded.of_numbers(np.frombuffer(found.times[name], np.int64)[order])
@@ -43,12 +46,12 @@ def write_snapshot(writer: FlatWriter, listings: Iterable[Listing], gone: Sequen
         columns[member].write(writer, f"columns.{member}")
     row_of = np.empty_like(order)
     row_of[order] = np.arange(count, dtype=order.dtype)
-    by_id = row_of[given]
+    rows_by_id = row_of[positions_by_id]
     for field in SORT_FIELDS:
-        for direction, by_field in orders_by(columns[field], by_id).items():
+        for direction, by_field in orders_by(columns[field], rows_by_id).items():
             by_field.write(writer, f"orders.{field}.{direction}")
-    places = order.tolist()
-    vins, stocks, ids = ([each[place] for place in places] for each in (found.vins, found.stocks, found.ids))
+    positions = order.tolist()
+    vins, stocks, ids = ([each[position] for position in positions] for each in (found.vins, found.stocks, found.ids))
     Lookup.write(writer, vins, stocks, ids, gone)
 
 

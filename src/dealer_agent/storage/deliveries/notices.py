@@ -26,7 +26,7 @@ from dealer_agent.storage.privacy.withdrawals import (
     CONTACT_POINTS,
     PURPOSE,
     Differences,
-    Times,
+    WithdrawalTimes,
     contact_points_of,
     leads_meanwhile,
     permanent_hash,
@@ -80,22 +80,23 @@ def withdraw(
     return lead_id, *others
 
 
-def withdraw_late(tx: Transaction, lead_id: str, restored: Times, profile: Profile) -> bool:
-    """Withdraws the channels of a lead that came while rows of these withdrawals were missing, and notifies receivers.
+def withdraw_late(tx: Transaction, lead_id: str, restored: WithdrawalTimes, profile: Profile) -> bool:
+    """Withdraws channels of a lead that was stored while the table of withdrawals lacked rows, and notifies receivers.
 
-    Returns whether there was one.
+    `restored` are the rows that were written again. `lead_id` is one of `leads_meanwhile`. Returns False, and changes
+    nothing, if these withdrawals concern no channel that the lead allows.
     """
     channels = channels_withdrawn(tx, lead_id, restored)
     if not channels:
         return False
-    number = repeat_withdrawal_event(
+    event_number = repeat_withdrawal_event(
         tx, lead_id, channels, by="dealer-agent", reason=REVOKED_BEFORE, kind=WITHDRAWN_ELSEWHERE
     )
-    _notify(tx, lead_id, number, profile)
+    _notify(tx, lead_id, event_number, profile)
     return True
 
 
-def channels_withdrawn(tx: Transaction, lead_id: str, restored: Times) -> list[str]:
+def channels_withdrawn(tx: Transaction, lead_id: str, restored: WithdrawalTimes) -> list[str]:
     """The channels that a lead allows, although one of these withdrawals came after the consent."""
     events = channel_events(tx, lead_id)
 
@@ -126,8 +127,9 @@ def restore_from_chain(store: Store, profile: Profile, now: datetime) -> tuple[D
     return found, late
 
 
-def _notify(tx: Transaction, lead_id: str, number: int, profile: Profile) -> None:
-    rows = notices_of(profile, "withdrawal", copies(tx, lead_id), str(number))
+def _notify(tx: Transaction, lead_id: str, event_number: int, profile: Profile) -> None:
+    """Adds to the outbox the notices about a withdrawal event, for the receivers that have the lead."""
+    rows = notices_of(profile, "withdrawal", copies(tx, lead_id), str(event_number))
     enqueue(tx, lead_id, rows, waiting(tx, lead_id))
 
 

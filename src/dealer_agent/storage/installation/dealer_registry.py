@@ -165,7 +165,7 @@ def add_dealer(
 ) -> None:
     """Registers the dealer of the transaction with its first settings, a valid `dealer.toml`. Raises DealerExists.
 
-    The transaction is a `Store.registration`.
+    The transaction comes from `Store.registration`: nothing else is written for the dealer meanwhile.
     """
     state = {"enabled": enabled, "listed": listed, "name": _name_in(document), "settings_number": 1}
     if tx.execute(ADD_DEALER, {**state, "added_at": tx.now, "changed_at": tx.now}).one_or_none() is None:
@@ -204,7 +204,7 @@ def _add_settings(tx: Transaction, number: int, document: bytes, actor: str, not
 def set_state(tx: Transaction, *, enabled: bool | None = None, listed: bool | None = None) -> None:
     """Enables or disables a dealer, and lists or unlists it. None changes nothing. Raises DealerUnknown.
 
-    Another state locks the dealer: no lead is stored after the dealer was disabled.
+    `enabled` waits for the transactions that store leads of the dealer. So none is stored after it was disabled.
     """
     if enabled is not None:
         lock_dealer(tx)

@@ -40,7 +40,7 @@ from dealer_agent.storage.schema import of_dealer, revisions
 from dealer_agent.storage.tokens import FIND_ACTIVE_TOKEN
 from dealer_agent.storage.transaction import Ciphers, OneCipher, Transaction
 
-# It changes nothing: a probe needs a write.
+# The write of a probe. It sets a column to the value that it has.
 WRITE = update(revisions).where(of_dealer(revisions)).values(token_counter=revisions.c.token_counter)
 
 BLOCKED = (
@@ -72,7 +72,11 @@ Jobs = dict[str, list[SubmittedJob[Any]]]
 
 
 class Left(NamedTuple):
-    """The jobs that a transaction did not store: those of dealers that others have locked, and those to run alone."""
+    """The jobs that a transaction did not store, by dealer.
+
+    `blocked`: another transaction has locked the dealer. `alone`: to be tried in a transaction of one dealer, because a
+    statement met a lock, or because the dealer has no row to lock yet and to add it may wait.
+    """
 
     blocked: Jobs
     alone: Jobs
@@ -86,6 +90,7 @@ class LeadWriter:
         self._engine = engine
         self._ciphers = ciphers
         self._queue = LeadQueue()
+        # A time of `perf_counter`. Until then, no transaction waits for a lock (REST).
         self._rests_until = 0.0
         self.stored = 0
         """The number of jobs that were stored."""
@@ -166,7 +171,11 @@ class LeadWriter:
                     job.settle()
 
     def _store_apart(self, jobs: Jobs) -> None:
-        """Stores jobs of several dealers. Blocked dealers share no transaction with the others."""
+        """Stores jobs of several dealers: first of the free dealers together, then of the blocked dealers together.
+
+        What a shared transaction leaves is tried in a transaction for each dealer, which may wait for a lock
+        (`_may_wait`), or goes back to the queue.
+        """
         if len(jobs) == 1:
             ((dealer_id, own),) = jobs.items()
             self._store_alone(dealer_id, own, waits=self._may_wait(dealer_id))
@@ -194,6 +203,7 @@ class LeadWriter:
         return not self._queue.is_shared or self._queue.is_blocked(dealer_id, since=now - BLOCKED_SECONDS)
 
     def _store_alone(self, dealer_id: str, own: list[SubmittedJob[Any]], *, waits: bool) -> None:
+        """Stores jobs of one dealer. If the dealer stays locked, they go back to the queue."""
         began = perf_counter()
         longest = SHARED_LOCK_SECONDS if self._queue.is_shared else LOCK_SECONDS
         if any(self._store({dealer_id: own}, longest if waits else NO_WAIT_SECONDS)):
@@ -202,6 +212,7 @@ class LeadWriter:
             self._set_apart(dealer_id, own, waited=waits)
 
     def _set_apart(self, dealer_id: str, own: list[SubmittedJob[Any]], *, waited: bool) -> None:
+        """Gives jobs of a blocked dealer back to the queue, which tries them later. Refuses those that are too old."""
         for job in self._queue.set_apart(dealer_id, own, waited=waited):
             job.refuse(DealerBlocked(BLOCKED))
 
@@ -259,6 +270,7 @@ class LeadWriter:
 
 
 def _left_of(jobs: Jobs, locks: DealerLocks) -> Left:
+    """The jobs of the dealers that `lock_dealers` did not lock."""
     if not (locks.taken or locks.new):
         return Left({}, {})
     return Left(*({tx.dealer_id: jobs[tx.dealer_id] for tx in each} for each in (locks.taken, locks.new)))

@@ -173,7 +173,7 @@ def _decoded(lines: Iterator[tuple[int, bytes]], kind: type[Any]) -> Any:
         try:
             return msgspec.json.decode(line, type=kind)
         except (ValidationError, msgspec.DecodeError, RecursionError):
-            raise BadEvidence(f"line {number} is no line of a consent record") from None
+            raise BadEvidence(f"line {number} is not a line of a consent record") from None
     return None
 
 

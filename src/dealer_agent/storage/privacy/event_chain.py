@@ -59,7 +59,7 @@ class Head(NamedTuple):
         """Parses a line that `str` of a head returned. Raises ValueError."""
         found = _HEAD.fullmatch(text.strip())
         if found is None:
-            raise ValueError("is no head: write a line as `dealer-agent consent head` prints it")
+            raise ValueError("is not a head: write a line as `dealer-agent consent head` prints it")
         hexadecimal = "" if found["hash"] == "-" else found["hash"]
         at = datetime.strptime(found["at"], _FORM).replace(tzinfo=UTC)
         return cls(found["dealer"], found["chain"], int(found["count"]), bytes.fromhex(hexadecimal), at)

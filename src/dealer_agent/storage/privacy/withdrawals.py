@@ -62,7 +62,7 @@ NO_CONTACTS = "-"
 HASH = re.compile(r"\b[0-9a-f]{64}\b")
 
 MOST_LEADS = 10
-"""The newest leads of a contact whose events decide about a new lead, beside the rows: a bound for its cost."""
+"""`withdrawn_by_events` reads the events of so many leads of a contact point. It bounds the cost of a new lead."""
 
 KINDS = (WITHDRAWN, WITHDRAWN_ELSEWHERE)
 
@@ -139,9 +139,10 @@ def withdrawn_since(tx: Transaction, contacts: Iterable[str], granted_at: dateti
 
 
 def withdrawn_by_events(tx: Transaction, contacts: Iterable[str], granted_at: datetime) -> frozenset[str]:
-    """The channels that `withdrawn_since` returns, by the events of the contact points' newest leads.
+    """Like `withdrawn_since`, but reads the consent events of the contact points' newest leads, not the table.
 
-    The events decide if somebody deleted rows. They are not found after an erasure.
+    So a withdrawal also counts if somebody deleted its row. An erasure deletes the contact points of a lead, so the
+    events of an erased lead are not found here.
     """
     found = (
         row.channels
@@ -153,7 +154,7 @@ def withdrawn_by_events(tx: Transaction, contacts: Iterable[str], granted_at: da
     return frozenset(chain.from_iterable(msgspec.json.decode(channels, type=list[str]) for channels in found))
 
 
-Times = dict[tuple[bytes, str], datetime]
+WithdrawalTimes = dict[tuple[bytes, str], datetime]
 """The last time of a withdrawal by contact hash and channel."""
 
 
@@ -164,12 +165,12 @@ RESTORE_COMMAND = "dealer-agent consent verify --restore-withdrawals"
 class Differences(NamedTuple):
     """The rows that are not as the chain says."""
 
-    missing: Times
-    changed: Times
+    missing: WithdrawalTimes
+    changed: WithdrawalTimes
     added: frozenset[tuple[bytes, str]]
 
     @property
-    def restored(self) -> Times:
+    def restored(self) -> WithdrawalTimes:
         """The rows that `restore_withdrawals` writes."""
         return {**self.changed, **self.missing}
 
@@ -220,7 +221,7 @@ FIND_LEADS_MEANWHILE = (
 
 def compare_withdrawals(tx: Transaction) -> Differences:
     """Compares the rows with the chain, which the caller has verified."""
-    expected: Times = {}
+    expected: WithdrawalTimes = {}
     for event in tx.execute(READ_WITHDRAWALS):
         # No event is recorded without a purpose: somebody has changed it. It counts as a missing row.
         hashes = hashes_in(event.purpose) if event.purpose else [b""]
@@ -228,7 +229,7 @@ def compare_withdrawals(tx: Transaction) -> Differences:
             for contact_hash in hashes:
                 key = contact_hash, channel
                 expected[key] = max(event.at, expected.get(key, event.at))
-    rows: Times = {(bytes(row.contact_hash), row.channel): row.at for row in tx.execute(READ_ROWS)}
+    rows: WithdrawalTimes = {(bytes(row.contact_hash), row.channel): row.at for row in tx.execute(READ_ROWS)}
     missing = {key: at for key, at in expected.items() if key not in rows}
     changed = {key: at for key, at in expected.items() if rows.get(key, at) != at}
     return Differences(missing, changed, frozenset(rows.keys() - expected.keys()))
@@ -248,8 +249,12 @@ def restore_withdrawals(tx: Transaction) -> Differences:
     return found
 
 
-def leads_meanwhile(tx: Transaction, restored: Times) -> list[str]:
-    """The leads that came after one of these withdrawals with a consent from before one, and are not erased."""
+def leads_meanwhile(tx: Transaction, restored: WithdrawalTimes) -> list[str]:
+    """The leads that may have a channel that one of these withdrawals forbids. `withdraw_late` decides about each.
+
+    They came after the first of these withdrawals, with a consent that the customer gave before the last one. Erased
+    leads are left out.
+    """
     if not restored:
         return []
     sought = {"first": min(restored.values()), "last": max(restored.values())}
