@@ -68,7 +68,7 @@ async def test_the_client_uses_all_tools(served: Running, transport: str, mode: 
         assert (await host.call_tool("dealer_information", {})).structured_content["name"] == "Acceptance Motors"
         assert "Honda (1)" in words(await host.call_tool("inventory_facets", {}))
         found = await host.call_tool("inventory_search", {"filters": {"price_max": 30_000}})
-        assert [vehicle["vin"] for vehicle in found.structured_content["vehicles"]] == [HONDA_VIN]
+        assert [vehicle["vehicle_id"] for vehicle in found.structured_content["vehicles"]] == [f"vin-{HONDA_VIN}"]
         assert (await host.call_tool("inventory_vehicle", {"vin": HONDA_VIN})).structured_content["price"] == 28_040
         wrong = await host.call_tool("inventory_search", {"filters": {"price_max": "low"}})
         assert wrong.is_error
