@@ -76,12 +76,8 @@ async def test_the_client_uses_all_tools(served: Running, transport: str, mode: 
         sent = await host.call_tool("lead_submit", {"customer": JO, "vehicle_of_interest": {"vin": HONDA_VIN}})
     assert tools["lead_submit"].annotations is not None
     assert tools["lead_submit"].annotations.read_only_hint is False
-    if (transport, mode) == ("http", "legacy"):
-        assert words(sent).startswith("NOT SENT: Acceptance Motors needs the person's own consent")
-        assert person.asked == []
-    else:
-        assert sent.structured_content["status"] in ("received", "duplicate")
-        assert [question.partition("\n")[0] for question in person.asked] == ["Call me, Acceptance Motors."]
+    assert sent.structured_content["status"] in ("received", "duplicate")
+    assert [question.partition("\n")[0] for question in person.asked] == ["Call me, Acceptance Motors."]
 
 
 async def test_a_person_who_declines_sends_nothing(served: Running) -> None:

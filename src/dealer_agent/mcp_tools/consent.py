@@ -26,6 +26,8 @@ CONSENT_TEXT: Final = (
 )
 """The text of a dealer without one of its own."""
 
+ANSWER_SECONDS: Final = 900.0
+"""How long a person may take to answer."""
 MOST_LINES: Final = 60
 """The most details of a lead that are listed for the person one by one."""
 LONGEST_LINE: Final = 300

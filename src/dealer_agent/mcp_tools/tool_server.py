@@ -5,8 +5,8 @@ request arrives.
 
 A lead needs the person's consent. In the revision 2026-07-28, the response to the call asks for it, and the client
 calls again with the answer and with a state that only this service can make: no session is needed. In older revisions,
-the server sends a request of its own and waits. That works over stdio. Over HTTP it would need a session in one
-process, and the answer may reach another process; so a lead is refused there."""
+the server sends a request of its own and waits. That works over stdio. Over HTTP the answer may reach another process:
+there `server.mcp_questions` asks hosts of older revisions, and calls the tool as in the newest one."""
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
@@ -39,8 +39,6 @@ from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.request_problems import payload_problems
 from dealer_agent.protocol.skill import INVENTORY_SEARCH, INVENTORY_VEHICLE, LEAD_SUBMIT, Skill
 
-STATE_SECONDS: Final = 900.0
-"""How long a person may take to answer, in the revision 2026-07-28."""
 LIST_SECONDS: Final = 300
 """How long a client may keep the list of tools."""
 _ANSWER = "consent"
