@@ -47,6 +47,8 @@ MOST_WAITING: Final = 64
 """The questions of a process that may wait at the same time."""
 MOST_OF_ADDRESS: Final = 16
 """The same for one IP address: assistants on servers call for many people from few addresses."""
+RETRY_MILLISECONDS: Final = 3_000
+"""When a host continues a stream that broke: load balancers then know that the machine is gone."""
 LONGEST_EVENT_ID: Final = 6_000
 """Characters. Servers and proxies refuse a request with longer headers."""
 
@@ -173,7 +175,7 @@ class Questions:
                 "params": _shown(result["inputRequests"][_CONSENT]["params"]),
             }
             event_id = seals.seal(_STREAM, until, list(waiting))
-            head = f"id: {event_id}\n" if len(event_id) <= LONGEST_EVENT_ID else ""
+            head = f"id: {event_id}\nretry: {RETRY_MILLISECONDS}\n" if len(event_id) <= LONGEST_EVENT_ID else ""
             await _stream(service, receive, send, waiting, call, f"{head}{_event(question)}")
         return None
 
