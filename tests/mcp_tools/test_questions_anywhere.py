@@ -145,13 +145,15 @@ def test_any_machine_takes_the_answer_and_continues_for_one_that_died(
 def _ask_through(url: str, email: str, killed: list[Running]) -> None:
     """The official client sends a lead. While the person decides, these machines die."""
 
-    async def person(*_: Any) -> types.ElicitResult:
+    async def person(_: Any, __: types.ElicitRequestParams) -> types.ElicitResult:
         for machine in killed:
             machine.kill_all()
         return types.ElicitResult(action="accept", content={"email": True})
 
+    asks: Any = person
+
     async def send() -> str:
-        async with Client(url, mode="legacy", elicitation_callback=person) as client:
+        async with Client(url, mode="legacy", elicitation_callback=asks) as client:
             result = await client.call_tool("lead_submit", lead_of(email)["params"]["arguments"])
         assert result.structured_content is not None, result
         status: str = result.structured_content["status"]
