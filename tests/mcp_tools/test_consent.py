@@ -1,5 +1,6 @@
 """The question about a lead, and the consent that the response gives."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -36,8 +37,35 @@ def test_the_person_sees_the_dealers_text_first_and_then_all_that_is_sent() -> N
     message, _ = question(asked(message="Is it there?", vehicle_of_interest={"stock": "N-7", "year": 2024}), TERMS)
     assert message.startswith("I agree that Test Motors calls me.\n\nWhat Test Motors would get:\n")
     for line in ("customer first name: Jo", "customer phone: +12025550123", "message: Is it there?",
-                 "vehicle of interest stock: N-7", "vehicle of interest year: 2024"):  # fmt: skip
+                 "vehicle stock: N-7", "vehicle year: 2024"):  # fmt: skip
         assert f"\n- {line}\n" in message
+
+
+CENTRAL = replace(TERMS, zones={"South": "America/Chicago", "East": "America/New_York"})
+
+
+@pytest.mark.parametrize(
+    ("appointment", "rooftop", "shown"),
+    [
+        ({"requested_windows": [{"start": "2026-11-28T10:00:00"}], "timezone": "America/Chicago"}, "South",
+         "appointment time start: Saturday, November 28, 2026, 10:00 AM CST"),
+        # A summer day, in the time of the rooftop that has the vehicle.
+        ({"appointment_at": "2026-07-04T19:30:00Z"}, "East", "appointment at: Saturday, July 4, 2026, 3:30 PM EDT"),
+        ({"requested_windows": [{"start": "2026-11-28T10:00:00"}], "timezone": "America/Los_Angeles"}, "South",
+         "appointment time start: Saturday, November 28, 2026, 12:00 PM CST"),
+        ({"appointment_at": "2026-11-28T10:00:00-06:00"}, "unknown",
+         "appointment at: Saturday, November 28, 2026, 10:00 AM CST"),
+    ],
+    ids=range(4),
+)  # fmt: skip
+def test_the_person_sees_the_vehicle_and_the_time_as_people_write_them(
+    appointment: dict[str, Any], rooftop: str, shown: str
+) -> None:
+    lead = asked(vehicle_of_interest={"vehicle_id": "v1"}, appointment={"appointment_type": "test_drive"} | appointment)
+    accord = {"year": 2024, "make": "Honda", "model": "Accord", "trim": "EX", "price": 28500, "rooftop": rooftop}
+    message, _ = question(lead, CENTRAL, accord)
+    assert "\n- vehicle: 2024 Honda Accord EX, $28,500\n" in message
+    assert f"\n- {shown}\n" in message
 
 
 def test_no_value_can_look_like_another_part_of_the_question() -> None:

@@ -68,7 +68,7 @@ async def test_the_client_uses_all_tools(served: Running, transport: str, mode: 
         assert (await host.call_tool("dealer_information", {})).structured_content["name"] == "Acceptance Motors"
         assert "Honda (1)" in words(await host.call_tool("inventory_facets", {}))
         found = await host.call_tool("inventory_search", {"filters": {"price_max": 30_000}})
-        assert [vehicle["vin"] for vehicle in found.structured_content["vehicles"]] == [HONDA_VIN]
+        assert [vehicle["vehicle_id"] for vehicle in found.structured_content["vehicles"]] == [f"vin-{HONDA_VIN}"]
         assert (await host.call_tool("inventory_vehicle", {"vin": HONDA_VIN})).structured_content["price"] == 28_040
         wrong = await host.call_tool("inventory_search", {"filters": {"price_max": "low"}})
         assert wrong.is_error
@@ -76,21 +76,17 @@ async def test_the_client_uses_all_tools(served: Running, transport: str, mode: 
         sent = await host.call_tool("lead_submit", {"customer": JO, "vehicle_of_interest": {"vin": HONDA_VIN}})
     assert tools["lead_submit"].annotations is not None
     assert tools["lead_submit"].annotations.read_only_hint is False
-    if (transport, mode) == ("http", "legacy"):
-        assert words(sent).startswith("NOT SENT: Acceptance Motors needs the person's own consent")
-        assert person.asked == []
-    else:
-        assert sent.structured_content["status"] in ("received", "duplicate")
-        assert [question.partition("\n")[0] for question in person.asked] == ["Call me, Acceptance Motors."]
+    assert sent.structured_content["status"] in ("received", "duplicate")
+    assert [question.partition("\n")[0] for question in person.asked] == ["Call me, Acceptance Motors."]
 
 
 async def test_a_person_who_declines_sends_nothing(served: Running) -> None:
-    person = Person("decline")
+    person, before = Person("decline"), succeed_here("leads", "list", "--json", "--dir", served.folder)
     async with client(served, "http", person=person) as host:
         result = await host.call_tool("lead_submit", {"customer": JO | {"email": "declined@example.com"}})
     assert words(result).startswith("NOT SENT: The person declined.")
     assert len(person.asked) == 1
-    assert "declined@example.com" not in succeed_here("leads", "list", "--json", "--dir", served.folder)
+    assert succeed_here("leads", "list", "--json", "--dir", served.folder) == before
 
 
 async def test_a_host_without_a_form_gets_the_reason(served: Running) -> None:

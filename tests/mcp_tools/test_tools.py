@@ -1,5 +1,6 @@
 """The table of the MCP tools: names, hints and schemas, made of those of the skills."""
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -8,9 +9,9 @@ import pytest
 from jsonschema_rs import Draft202012Validator
 from tests.protocol.bodies import payload
 
-from dealer_agent.mcp_tools.tools import FILLED_IN_BY_THE_SERVER, TOOLS, Tool, instructions
+from dealer_agent.mcp_tools.tools import DETAILS, FILLED_IN_BY_THE_SERVER, TOOLS, Tool, instructions
 from dealer_agent.protocol.schemas import request_schema, response_schema
-from dealer_agent.protocol.skill import SKILLS
+from dealer_agent.protocol.skill import INVENTORY_SEARCH, SKILLS
 
 pytestmark = pytest.mark.outside_protocol("MCP")
 EACH = pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
@@ -47,7 +48,8 @@ def test_an_input_schema_has_the_published_members_except_those_the_server_fills
     published = request_schema(tool.skill)["properties"].keys()
     made = {"type", *(FILLED_IN_BY_THE_SERVER if tool.skill.is_lead else ())}
     assert made <= published
-    assert tool.input_schema["properties"].keys() == published - made
+    own = {DETAILS} if tool.skill is INVENTORY_SEARCH else set()
+    assert tool.input_schema["properties"].keys() == published - made | own
     assert tool.input_schema["additionalProperties"] is False
 
 
@@ -85,3 +87,23 @@ def test_the_instructions_name_the_dealer_and_every_tool() -> None:
     words = instructions("Test Motors")
     assert "Test Motors" in words
     assert [tool.name for tool in TOOLS if tool.name not in words] == []
+
+
+@pytest.mark.parametrize(
+    "fact",
+    [
+        "mandatory dealer fees are inside it: never add `fees`",
+        "Times of visits are local times of the rooftop, written like 2026-11-28T10:00:00",
+        '`query` is one to three words of a listing, such as "sunroof", never a sentence',
+        "If nothing is found, take out one filter at a time",
+        "do not search without it",
+    ],
+)
+def test_the_instructions_say_what_models_got_wrong(fact: str) -> None:
+    assert fact in instructions("Test Motors")
+
+
+def test_what_a_model_reads_before_its_first_call_is_bounded() -> None:
+    shown = [{"name": tool.name, "description": tool.description, "input": tool.input_schema} for tool in TOOLS]
+    assert len(json.dumps(shown)) < 15_000
+    assert len(instructions("Test Motors")) < 3_000

@@ -1,8 +1,10 @@
 """The texts beside the structured results: what a model gets from a host that shows it only the text."""
 
+from datetime import UTC, datetime
+
 import pytest
 
-from dealer_agent.mcp_tools.words import SkillData, SkillError, error_text, result_text
+from dealer_agent.mcp_tools.words import SkillData, SkillError, error_text, more_text, result_text
 from dealer_agent.protocol.skill import (
     DEALER_INFORMATION,
     INVENTORY_FACETS,
@@ -15,6 +17,7 @@ from dealer_agent.protocol.skill import (
 
 pytestmark = pytest.mark.outside_protocol("MCP")
 
+NOW = datetime(2026, 3, 2, 15, tzinfo=UTC)
 ACCORD = {"vehicle_id": "v1", "year": 2024, "make": "Honda", "model": "Accord", "condition": "used", "price": 28500}
 
 
@@ -87,7 +90,9 @@ ACCORD = {"vehicle_id": "v1", "year": 2024, "make": "Honda", "model": "Accord", 
              "appointment": {"appointment_id": "A1", "status": "confirmed",
                              "confirmed_at": "2026-03-03T10:00:00-06:00"},
              "dealer": {"name": "Test Motors", "phone": "+12025550140"}},
-            ["The dealer has the lead.", "Visit: confirmed 2026-03-03T10:00:00-06:00.", "Lead id: L1.",
+            ["The dealer has the lead.",
+             "Visit: confirmed Tuesday, March 3, 2026, 10:00 AM (2026-03-03T10:00:00-06:00).",
+             "Lead id: L1.",
              "- dealer: Test Motors +12025550140"],
         ),
     ],
@@ -95,6 +100,44 @@ ACCORD = {"vehicle_id": "v1", "year": 2024, "make": "Honda", "model": "Accord", 
 )  # fmt: skip
 def test_a_result_in_words(skill: Skill, data: dict[str, object], lines: list[str]) -> None:
     assert result_text(skill, SkillData(data)).splitlines() == lines
+
+
+@pytest.mark.parametrize(
+    ("visit", "said"),
+    [
+        ({"status": "confirmed", "confirmed_window": {"start": "2026-11-28T10:00:00-06:00"}},
+         "Visit: confirmed Saturday, November 28, 2026, 10:00 AM (2026-11-28T10:00:00-06:00)."),
+        ({"status": "proposed", "proposed_slots": [{"start": "2026-11-28T12:00:00-06:00"},
+                                                   {"start": "2026-11-30T00:15:00-06:00"}]},
+         "Visit: proposed Saturday, November 28, 2026, 12:00 PM (2026-11-28T12:00:00-06:00); "
+         "Monday, November 30, 2026, 12:15 AM (2026-11-30T00:15:00-06:00).\nNothing is booked: "),
+        ({"status": "requested"}, "Visit: requested."),
+    ],
+    ids=range(3),
+)  # fmt: skip
+def test_a_visit_in_words_has_the_day_of_the_week(visit: dict[str, object], said: str) -> None:
+    assert said in result_text(LEAD_SUBMIT, SkillData({"lead_id": "L1", "status": "received", "appointment": visit}))
+
+
+def test_a_search_without_a_match_says_what_to_change() -> None:
+    def advice(filters: dict[str, object]) -> str:
+        return more_text(INVENTORY_SEARCH, {"total": 0}, {"filters": filters}, NOW)
+
+    assert "`query` has 5 words" in advice({"query": "used hybrid SUV under 30k"})
+    assert "The filters are make, price_max: call inventory_facets with all but one" in advice(
+        {"make": ["Kia"], "fuel": [], "price_max": 9}
+    )
+    assert "without filters" in advice({"make": ["Kia"]})
+    assert more_text(INVENTORY_SEARCH, {"total": 1}, {}, NOW) == ""
+
+
+def test_the_hours_of_a_dealer_come_with_the_local_time() -> None:
+    rooftops = [{"timezone": "America/Chicago"}, {"timezone": "America/New_York"}, {"timezone": "Nowhere/At_All"}, {}]
+    assert more_text(DEALER_INFORMATION, {"rooftops": rooftops}, {}, NOW).splitlines() == [
+        "",
+        "Local time (America/Chicago): Monday, March 2, 2026, 9:00 AM CST",
+        "Local time (America/New_York): Monday, March 2, 2026, 10:00 AM EST",
+    ]
 
 
 DEEP: dict[str, object] = {}
@@ -134,7 +177,8 @@ def test_long_values_are_cut() -> None:
                 {"instancePath": "/filters/mak", "message": "is not known here", "received": ["Honda"]},
                 {"instancePath": "", "message": "must be an object"},
             ]}),
-            ["SCHEMA_VALIDATION_FAILED: Wrong.", "- /filters/mak: is not known here (received ['Honda'])",
+            ["SCHEMA_VALIDATION_FAILED: The arguments are wrong.",
+             "- /filters/mak: is not known here (received ['Honda'])",
              "- the arguments: must be an object", "- and 2 more problems",
              "What to do: repair every problem, then call again."],
         ),

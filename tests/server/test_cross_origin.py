@@ -26,7 +26,7 @@ def test_a_preflight_allows_what_an_agent_sends_and_no_credentials(dealership: D
     assert answer.headers["access-control-allow-origin"] == "*"
     assert "POST" in answer.headers["access-control-allow-methods"]
     allowed = listed(answer.headers["access-control-allow-headers"])
-    mcp = {"mcp-protocol-version", "mcp-method", "mcp-name"}
+    mcp = {"mcp-protocol-version", "mcp-method", "mcp-name", "mcp-session-id", "last-event-id"}
     assert allowed == {"content-type", "authorization", "a2a-version", "a2a-extensions"} | mcp
     assert int(answer.headers["access-control-max-age"]) > 0
     assert "access-control-allow-credentials" not in answer.headers

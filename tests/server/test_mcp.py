@@ -10,6 +10,8 @@ from tests.server.dealership import ACCORD, NO_LIMITS, Dealership
 from tests.server.mcp_calls import HANDSHAKE, NEW, call, post, text_of, use
 from tests.soak import SOAK
 
+from dealer_agent.mcp_tools.tools import compact_page
+
 pytestmark = pytest.mark.outside_protocol("MCP")
 
 TOOLS = ["dealer_information", "inventory_facets", "inventory_search", "inventory_vehicle", "lead_submit"]
@@ -48,7 +50,9 @@ def test_every_revision_lists_and_calls_the_tools(dealership: Dealership, revisi
     assert not found.get("isError")
     assert text_of(found).startswith("1 vehicles match. Here are 1 to 1:\n1. 2024 Honda Accord, used, $28,500")
     if revision >= "2025-06-18":
-        assert found["structuredContent"] == dealership.ask("inventory.search", filters={"make": ["Honda"]})
+        assert found["structuredContent"] == compact_page(
+            dealership.ask("inventory.search", filters={"make": ["Honda"]})
+        )
 
 
 @pytest.mark.parametrize(
@@ -56,7 +60,6 @@ def test_every_revision_lists_and_calls_the_tools(dealership: Dealership, revisi
     [
         ("dealer_information", "dealer.information", {}),
         ("inventory_facets", "inventory.facets", {"filters": {"make": ["Honda"]}}),
-        ("inventory_search", "inventory.search", {"pagination": {"skip": 1, "limit": 2}}),
         ("inventory_vehicle", "inventory.vehicle", {"vin": ACCORD, "zip": "37203"}),
     ],
 )
@@ -68,13 +71,25 @@ def test_a_tool_returns_the_data_of_its_skill(
     assert text_of(result)
 
 
+def test_a_page_is_short_and_has_everything_on_request(dealership: Dealership) -> None:
+    pages = {"pagination": {"limit": 20}}
+    short = use(dealership, "inventory_search", pages)
+    assert len(short["structuredContent"]["vehicles"]) == 20
+    assert len(json.dumps(short["structuredContent"])) + len(text_of(short)) < 8_000
+    full = dealership.ask("inventory.search", **pages)
+    assert short["structuredContent"] == compact_page(full)
+    assert use(dealership, "inventory_search", pages | {"details": False}) == short
+    assert use(dealership, "inventory_search", pages | {"details": True})["structuredContent"] == full
+    assert use(dealership, "inventory_search", pages | {"details": "yes"})["isError"]
+
+
 def test_an_error_names_code_pointer_and_every_problem(dealership: Dealership) -> None:
     result = use(dealership, "inventory_search", {"filters": {"mak": ["Honda"], "price_max": "cheap"}, "sort": {}})
     assert result["isError"]
     words = text_of(result)
     assert words.startswith("SCHEMA_VALIDATION_FAILED: ")
     for problem in (
-        "- /filters/mak: is not known here; did you mean make?",
+        "- /filters/mak: is not known here; did you mean /filters/make?",
         "- /filters/price_max: must be an integer (received cheap)",
         "- /sort/field: is required",
         "- /sort/order: is required",

@@ -234,6 +234,7 @@ def consent_terms(about: Mapping[str, Any], text: str, page: str) -> ConsentTerm
         channels={channel: words.label for channel, words in CHANNELS.items()},
         scope=SCOPE,
         other_ways=f"The person can reach {dealer} directly: {', or '.join(ways)}.",
+        zones={each["name"]: each["timezone"] for each in about["rooftops"] if "timezone" in each},
     )
 
 

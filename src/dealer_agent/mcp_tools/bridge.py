@@ -8,8 +8,8 @@ from mcp.server.stdio import stdio_server
 from dealer_agent import __version__
 from dealer_agent.client import DealerAgent, errors
 from dealer_agent.client.replies import fitting_lead
-from dealer_agent.mcp_tools.consent import ConsentTerms
-from dealer_agent.mcp_tools.tool_server import STATE_SECONDS, AskSkill, ToolServer
+from dealer_agent.mcp_tools.consent import ANSWER_SECONDS, ConsentTerms
+from dealer_agent.mcp_tools.tool_server import AskSkill, ToolServer
 from dealer_agent.mcp_tools.words import SkillData, SkillError
 from dealer_agent.protocol.skill import Skill
 
@@ -17,7 +17,7 @@ from dealer_agent.protocol.skill import Skill
 async def serve_stdio(agent: DealerAgent, terms: ConsentTerms) -> None:
     """Answers one MCP host on stdin and stdout, until it closes stdin."""
     tools = ToolServer("dealer-agent", __version__, terms, agent.card.skills, skills_of(agent))
-    server = tools.server(RequestStateSecurity.ephemeral(ttl=STATE_SECONDS))
+    server = tools.server(RequestStateSecurity.ephemeral(ttl=ANSWER_SECONDS))
     async with stdio_server() as (read, write):
         await server.run(read, write, server.create_initialization_options())
 

@@ -6,11 +6,13 @@ The person sees the dealer's text and everything that would be sent, and ticks t
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, tzinfo
 from typing import Any, Final
 
+from dealer_agent.mcp_tools.words import readable_time, vehicle_title, zone_named
 from dealer_agent.protocol.requests import Channel
 from dealer_agent.protocol.skill import LEAD_SUBMIT
+from dealer_agent.protocol.timestamps import parse_timestamp
 
 Json = dict[str, Any]
 
@@ -24,6 +26,8 @@ CONSENT_TEXT: Final = (
 )
 """The text of a dealer without one of its own."""
 
+ANSWER_SECONDS: Final = 900.0
+"""How long a person may take to answer."""
 MOST_LINES: Final = 60
 """The most details of a lead that are listed for the person one by one."""
 LONGEST_LINE: Final = 300
@@ -45,7 +49,7 @@ class ConsentTerms:
     """How a dealer asks for consent. `text` is shown to the person exactly, and stored with the lead.
 
     `channels` has the words for each channel. `scope` is that of the consent. `other_ways` says how the person can
-    reach the dealer without a tool.
+    reach the dealer without a tool. `zones` has the name of the time zone of each rooftop, the first rooftop first.
     """
 
     dealer: str
@@ -53,11 +57,16 @@ class ConsentTerms:
     channels: Mapping[Channel, str]
     scope: str
     other_ways: str
+    zones: Mapping[str, str]
 
 
-def question(lead: Json, terms: ConsentTerms) -> tuple[str, Json]:
-    """What the person is asked about a valid lead: the message, and the schema of the form."""
-    lines = list(_details(lead))
+def question(lead: Json, terms: ConsentTerms, vehicle: Mapping[str, Any] | None = None) -> tuple[str, Json]:
+    """What the person is asked about a valid lead: the message, and the schema of the form.
+
+    `vehicle` is the listing that the lead is about.
+    """
+    lines = [("vehicle", one_line(vehicle_title(vehicle), LONGEST_LINE))] if vehicle else []
+    lines += _with_readable_times(lead, _zone_of_visit(lead, terms, vehicle))
     shown = [f"- {name}: {value}" for name, value in lines[:MOST_LINES]]
     if len(lines) > MOST_LINES:
         shown.append(f"- and {len(lines) - MOST_LINES} more details")
@@ -130,13 +139,39 @@ def _details(node: object, name: str = "") -> Iterator[tuple[str, str]]:
     if isinstance(node, dict):
         for member, value in node.items():
             if name or member not in ("type", "source_agent"):
-                yield from _details(value, f"{name} {member.replace('_', ' ')}".strip())
+                label = f"{name} {_LABELS.get(member, member.replace('_', ' '))}".strip()
+                yield from _details(value, label.replace("appointment appointment", "appointment"))
     elif isinstance(node, list):
         for item in node:
             yield from _details(item, name)
     else:
         words = {True: "yes", False: "no"}[node] if isinstance(node, bool) else str(node)
         yield one_line(name, 100), one_line(words, LONGEST_LINE)
+
+
+_LABELS: Final[Mapping[str, str]] = {"vehicle_of_interest": "vehicle", "vehicle_id": "id", "requested_windows": "time"}
+"""Shorter words for members."""
+_TIMES: Final = ("appointment at", "appointment time start", "appointment time end")
+"""The names of details that are times."""
+
+
+def _with_readable_times(lead: Json, zone: tzinfo | None) -> Iterator[tuple[str, str]]:
+    """The details of a lead, with times as a person at the rooftop reads them."""
+    stated = zone_named(lead.get("appointment", {}).get("timezone", "")) or zone
+    for name, value in _details(lead):
+        moment = parse_timestamp(value) if name in _TIMES else None
+        if moment is None:
+            yield name, value
+        else:
+            moment = moment if moment.tzinfo else moment.replace(tzinfo=stated)
+            yield name, readable_time(moment.isoformat(), zone or moment.tzinfo)
+
+
+def _zone_of_visit(lead: Json, terms: ConsentTerms, vehicle: Mapping[str, Any] | None) -> tzinfo | None:
+    """The time zone of the rooftop where a visit is (docs/protocol.md#visit-rooftop)."""
+    rooftop = (vehicle or lead.get("vehicle_of_interest", {})).get("rooftop")
+    name = terms.zones.get(str(rooftop)) or next(iter(terms.zones.values()), None)
+    return None if name is None else zone_named(name)
 
 
 def one_line(text: str, longest: int) -> str:

@@ -5,12 +5,12 @@ request arrives.
 
 A lead needs the person's consent. In the revision 2026-07-28, the response to the call asks for it, and the client
 calls again with the answer and with a state that only this service can make: no session is needed. In older revisions,
-the server sends a request of its own and waits. That works over stdio. Over HTTP it would need a session in one
-process, and the answer may reach another process; so a lead is refused there."""
+the server sends a request of its own and waits. That works over stdio. Over HTTP the answer may reach another process:
+there `server.mcp_questions` asks hosts of older revisions, and calls the tool as in the newest one."""
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any, Final
@@ -22,16 +22,23 @@ from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from dealer_agent.mcp_tools.advice import advised
 from dealer_agent.mcp_tools.consent import ConsentTerms, agent_name, consented, lead_payload, question
-from dealer_agent.mcp_tools.tools import FILLED_IN_BY_THE_SERVER, TOOL_BY_NAME, TOOLS, Tool, instructions
-from dealer_agent.mcp_tools.words import SkillData, SkillError, error_text, result_text
+from dealer_agent.mcp_tools.tools import (
+    DETAILS,
+    FILLED_IN_BY_THE_SERVER,
+    TOOL_BY_NAME,
+    TOOLS,
+    Tool,
+    compact_page,
+    instructions,
+)
+from dealer_agent.mcp_tools.words import SkillData, SkillError, error_text, more_text, result_text
 from dealer_agent.protocol.errors import IdempotencyConflict
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.request_problems import payload_problems
-from dealer_agent.protocol.skill import LEAD_SUBMIT, Skill
+from dealer_agent.protocol.skill import INVENTORY_SEARCH, INVENTORY_VEHICLE, LEAD_SUBMIT, Skill
 
-STATE_SECONDS: Final = 900.0
-"""How long a person may take to answer, in the revision 2026-07-28."""
 LIST_SECONDS: Final = 300
 """How long a client may keep the list of tools."""
 _ANSWER = "consent"
@@ -86,8 +93,11 @@ class ToolServer:
         arguments = params.arguments or {}
         if tool.skill.is_lead:
             return await self._lead(context, params, arguments)
+        payload = dict(arguments)
+        details = payload.pop(DETAILS) if isinstance(payload.get(DETAILS), bool) else False
         # `type` comes last: a model cannot choose another skill.
-        return _result(tool, await self.ask(context, tool.skill, arguments | {"type": tool.skill.request_type}))
+        reply = await self.ask(context, tool.skill, payload | {"type": tool.skill.request_type})
+        return _result(tool, reply, payload, is_short=not details)
 
     async def _lead(
         self, context: Context, params: types.CallToolRequestParams, arguments: dict[str, Any]
@@ -110,23 +120,33 @@ class ToolServer:
                 f"{self.terms.dealer} needs the person's own consent, and this host cannot ask the person for it "
                 f"(MCP elicitation in a form is not available here). Do not try again. {self.terms.other_ways}"
             )
-        message, form = question(lead, self.terms)
-        if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+        is_modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
+        given = (params.input_responses or {}).get(_ANSWER)
+        if is_modern and params.request_state is not None and isinstance(given, types.ElicitResult):
+            state = json.loads(params.request_state)
+            # A host with another name in the second call would be another sender: the dealer would store a second lead.
+            lead = lead_payload(arguments, state["agent"])
+            return await self._send(context, lead, given, state["text"], state["key"])
+        message, form = question(lead, self.terms, await self._vehicle(context, lead))
+        if not is_modern:
             try:
                 answer = await context.session.elicit_form(message, form, related_request_id=context.request_id)
             except MCPError:
                 return _not_sent(f"The host could not ask the person. {self.terms.other_ways}")
             return await self._send(context, lead, answer, self.terms.text, new_ulid())
-        given = (params.input_responses or {}).get(_ANSWER)
-        if params.request_state is None or not isinstance(given, types.ElicitResult):
-            asked = types.ElicitRequest(params=types.ElicitRequestFormParams(message=message, requested_schema=form))
-            # A repeated call with the same state has the same key, so the dealer stores one lead.
-            state = json.dumps({"text": self.terms.text, "key": new_ulid(), "agent": agent})
-            return types.InputRequiredResult(input_requests={_ANSWER: asked}, request_state=state)
-        state = json.loads(params.request_state)
-        # A host with another name in the second call would be another sender: the dealer would store a second lead.
-        lead = lead_payload(arguments, state["agent"])
-        return await self._send(context, lead, given, state["text"], state["key"])
+        asked = types.ElicitRequest(params=types.ElicitRequestFormParams(message=message, requested_schema=form))
+        # A repeated call with the same state has the same key, so the dealer stores one lead.
+        waiting = json.dumps({"text": self.terms.text, "key": new_ulid(), "agent": agent})
+        return types.InputRequiredResult(input_requests={_ANSWER: asked}, request_state=waiting)
+
+    async def _vehicle(self, context: Context, lead: dict[str, Any]) -> Mapping[str, Any] | None:
+        """The listing that a lead is about, so that the person sees what the vehicle is."""
+        named = lead.get("vehicle_of_interest", {})
+        names = {name: value for name, value in named.items() if name in ("vehicle_id", "vin", "stock")}
+        if not names or INVENTORY_VEHICLE.id not in self.skills:
+            return None
+        reply = await self.ask(context, INVENTORY_VEHICLE, names | {"type": INVENTORY_VEHICLE.request_type})
+        return reply.data if isinstance(reply, SkillData) else None
 
     async def _send(
         self, context: Context, lead: dict[str, Any], answer: types.ElicitResult, text: str, key: str
@@ -135,8 +155,9 @@ class ToolServer:
         if answer.action != "accept":
             did = "declined" if answer.action == "decline" else "closed the question"
             return _not_sent(f"The person {did}. Ask what the person wants instead. {self.terms.other_ways}")
-        shown = ConsentTerms(self.terms.dealer, text, self.terms.channels, self.terms.scope, self.terms.other_ways)
-        agreed = consented(lead, answer.content or {}, shown, lead["source_agent"], datetime.now(UTC))
+        agreed = consented(
+            lead, answer.content or {}, replace(self.terms, text=text), lead["source_agent"], datetime.now(UTC)
+        )
         if agreed is None:
             return _not_sent("The person ticked no way of contact, so the dealer may not get in touch.")
         reply = await self.ask(context, LEAD_SUBMIT, agreed | {"idempotency_key": key})
@@ -161,13 +182,23 @@ def _listed(skills: frozenset[str]) -> tuple[types.Tool, ...]:
     )
 
 
-def _result(tool: Tool, reply: SkillData | SkillError) -> types.CallToolResult:
+def _result(
+    tool: Tool, reply: SkillData | SkillError, arguments: Mapping[str, Any] | None = None, *, is_short: bool = False
+) -> types.CallToolResult:
+    """The result of a tool. If `is_short`, the vehicles of a page have their most important members."""
     if isinstance(reply, SkillError):
-        return _error(error_text(reply))
+        return _error(error_text(advised(tool, reply)))
     data: Mapping[str, Any] = reply.data
+    text = result_text(tool.skill, reply)
+    try:
+        text += more_text(tool.skill, data, arguments or {}, datetime.now(UTC))
+        if is_short and tool.skill is INVENTORY_SEARCH:
+            data = compact_page(data)
+    except (AttributeError, KeyError, TypeError):
+        # A foreign dealer agent with another form of data. `result_text` has said so.
+        pass
     if tool.skill.is_lead and reply.message is not None:
         data = {**data, "message": reply.message}
-    text = result_text(tool.skill, reply)
     return types.CallToolResult(content=[types.TextContent(text=text)], structured_content=data)
 
 

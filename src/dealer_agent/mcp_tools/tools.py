@@ -24,9 +24,45 @@ from dealer_agent.protocol.skill import (
 FILLED_IN_BY_THE_SERVER: Final = ("consent", "idempotency_key", "source_agent", "submitted_at")
 """Members of a lead that a model cannot send. They come from the person's answer, or are made for the call."""
 
-_NO_USE = ("$defs", "$schema", "maxProperties", "propertyNames", "title")
+_NO_USE = ("$defs", "$schema", "format", "maxItems", "maxLength", "maxProperties", "minItems", "minLength",
+           "propertyNames", "title")  # fmt: skip
 """Keywords that tell a model nothing. The service checks them all the same."""
 _LARGEST_INTEGER = 2**63 - 1
+
+DETAILS: Final = "details"
+"""The argument of inventory_search that asks for every member of each vehicle. It is not sent to the skill."""
+
+LISTED: Final = (
+    "vehicle_id", "stock", "year", "make", "model", "trim", "condition", "price", "mileage", "fuel", "driveline",
+    "rooftop", "status",
+)  # fmt: skip
+"""The members of a vehicle in a page of results. With all members, 20 vehicles have 45 KB."""
+
+_SHORTER: Final[Mapping[str, tuple[str, ...]]] = {
+    "vehicle_of_interest": ("vehicle_id", "vin", "stock", "year", "make", "model", "trim", "rooftop"),
+    "trade_in": (
+        "vin", "year", "make", "model", "trim", "mileage", "exterior_color", "condition", "description",
+    ),
+}  # fmt: skip
+"""The members that a model is shown of the vehicles in a lead. The service accepts the others too."""
+
+_MEANINGS: Final[Mapping[str, str]] = {
+    "appointment": (
+        "A visit. Write the time as a clock at the dealer shows it, without an offset, and the time zone of the "
+        'rooftop: {"appointment_type": "test_drive", "requested_windows": [{"start": "2026-11-28T10:00:00"}], '
+        '"timezone": "America/Chicago"}. dealer_information has the hours, the zone and the local time.'
+    ),
+    "requested_windows": "Times that suit, the best first. `end` is optional. Not together with appointment_at.",
+    "appointment_at": "Another form of one time, with an offset: 2026-11-28T10:00:00-06:00.",
+    "vehicle_of_interest": "`vehicle_id` is enough.",
+    "trade_in": "The shopper's own vehicle. `condition` is excellent, good, fair or poor: ask the shopper.",
+    "phone": "With the country code: +12025550123.",
+    "price_max": "Whole US dollars. Mandatory dealer fees are inside `price`, taxes are not. Vehicles without "
+    "a price do not match.",
+    "query": "One to three words of a listing, such as `sunroof` or `third row`. Not a sentence: every word must be "
+    "found. Makes, prices and years belong into their own filters.",
+}
+"""What a model is told about a member in place of its description in the schema."""
 
 
 @dataclass(frozen=True)
@@ -66,15 +102,23 @@ class Tool:
         """
         published = request_schema(self.skill)
         schema = _inlined(published, published.get("$defs", {}))
-        schema.pop("allOf", None)
+        for keyword in ("allOf", "description"):
+            # The description of the tool says the same.
+            schema.pop(keyword, None)
         left_out = {"type", *(FILLED_IN_BY_THE_SERVER if self.skill.is_lead else ())}
         schema["properties"] = {
             name: member for name, member in schema.get("properties", {}).items() if name not in left_out
         }
         required = [name for name in schema.pop("required", ()) if name not in left_out]
-        for name, filter_schema in schema["properties"].get("filters", {}).get("properties", {}).items():
-            if name in FILTER_MEANINGS:
-                filter_schema["description"] = FILTER_MEANINGS[name]
+        for name, members in _SHORTER.items():
+            if vehicle := schema["properties"].get(name):
+                vehicle["properties"] = {member: vehicle["properties"][member] for member in members}
+        _describe(schema)
+        if self.skill is INVENTORY_SEARCH:
+            schema["properties"][DETAILS] = {
+                "type": "boolean",
+                "description": "Every member of each vehicle, about 2 KB each. inventory_vehicle has all of one.",
+            }
         return schema | ({"required": required} if required else {})
 
     @cached_property
@@ -85,7 +129,25 @@ class Tool:
         schema: Schema = members["data"]
         if self.skill.is_lead:
             schema["properties"] = schema["properties"] | {"message": members["message"]}
+        if self.skill is INVENTORY_SEARCH:
+            vehicle = schema["properties"]["vehicles"]["items"]
+            vehicle["required"] = [name for name in vehicle["required"] if name in LISTED]
         return schema
+
+
+def _describe(schema: Schema) -> None:
+    """Gives the members their meanings for a model."""
+    for name, member in schema.get("properties", {}).items():
+        if meaning := _MEANINGS.get(name) or FILTER_MEANINGS.get(name):
+            member["description"] = meaning
+        if "properties" in member:
+            _describe(member)
+
+
+def compact_page(data: Mapping[str, Any]) -> dict[str, Any]:
+    """A page of vehicles with their LISTED members."""
+    vehicles = [{name: each[name] for name in LISTED if name in each} for each in data["vehicles"]]
+    return {**data, "vehicles": vehicles}
 
 
 def _inlined(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
@@ -112,27 +174,28 @@ def _without(schema: Schema, *keywords: str) -> dict[str, Any]:
 
 
 TOOLS: Final = (
-    Tool(DEALER_INFORMATION, "Use it for addresses, opening hours, phone numbers, and what the prices include."),
+    Tool(DEALER_INFORMATION, "It also has the time zone and the local time of each rooftop, and special hours."),
     Tool(
         INVENTORY_FACETS,
-        "Use it first, and before you widen or narrow a search: it shows which words and ranges find something. It "
-        "takes the same filters as inventory_search.",
+        "It shows which words and ranges find something: use it first, and when a search finds nothing. It takes the "
+        "filters of inventory_search.",
     ),
     Tool(
         INVENTORY_SEARCH,
-        "Use words that inventory_facets has shown. `pagination` reads further pages: add the number of vehicles that "
-        "you have to `skip`. Ask for few vehicles at a time.",
+        "A short list: inventory_vehicle has photos, fees, features and the rest. Every limit belongs into `filters`, "
+        'with the words of inventory_facets: {"filters": {"fuel": ["hybrid"], "price_max": 30000}, "sort": {"field": '
+        '"price", "order": "asc"}, "pagination": {"limit": 5}}.',
     ),
     Tool(
         INVENTORY_VEHICLE,
-        "Use it again before you recommend a vehicle: prices change, and vehicles are sold. The other tools name "
-        "`vehicle_id`.",
+        "Use it before you recommend a vehicle or name its price, and to see whether it is still there: `status` is "
+        "available, pending or intransit. `price` includes the `fees`: do not add them.",
     ),
     Tool(
         LEAD_SUBMIT,
-        "Use it only when the person wants the dealer to get in touch, or wants a visit. The person is shown the "
-        "dealer's consent text and everything that would be sent, and decides. You cannot consent for the person. Call "
-        "it once for each request of the person.",
+        "Use it only when the person wants the dealer to get in touch, or wants a visit, and once for each request. "
+        "The person is shown the dealer's consent text and everything that would be sent, and decides. You cannot "
+        "consent for the person.",
     ),
 )
 TOOL_BY_NAME: Final[Mapping[str, Tool]] = {tool.name: tool for tool in TOOLS}

@@ -5,8 +5,10 @@ A line about a member begins with the member's name: requests and the JSON docum
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, tzinfo
 from itertools import groupby
 from typing import Any, Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from dealer_agent.protocol.errors import ERRORS
 from dealer_agent.protocol.skill import (
@@ -17,6 +19,7 @@ from dealer_agent.protocol.skill import (
     LEAD_SUBMIT,
     Skill,
 )
+from dealer_agent.protocol.timestamps import in_zone, parse_timestamp, zone_abbreviation
 from dealer_agent.protocol.vehicle import FIELDS
 
 Json = dict[str, Any]
@@ -48,9 +51,11 @@ class SkillError:
 
 def error_text(error: SkillError) -> str:
     """Code, message, every problem with its pointer, and what to do."""
-    lines = [f"{error.code}: {error.message}"]
     problems = error.details.get("errors")
-    for problem in problems if isinstance(problems, list) else ():
+    problems = problems if isinstance(problems, list) else []
+    # The message repeats the problems.
+    lines = [f"{error.code}: The arguments are wrong." if problems else f"{error.code}: {error.message}"]
+    for problem in problems:
         received = f" (received {_short(problem['received'])})" if "received" in problem else ""
         lines.append(f"- {problem.get('instancePath') or 'the arguments'}: {problem.get('message', '')}{received}")
     left_out = error.details.get("errors_left_out")
@@ -133,7 +138,8 @@ def _page(data: Json, _: str | None) -> str:
 
 
 def _vehicle(data: Json, _: str | None) -> str:
-    return "\n".join([_vehicle_words(data), *_members(data, besides=_IN_FIRST_LINE)])
+    lines = "\n".join([_vehicle_words(data), *_members(data, besides=_IN_FIRST_LINE)])
+    return lines.replace("\n- fees: ", "\n- fees, inside the price: ")
 
 
 _IN_FIRST_LINE = ("year", "make", "model", "trim", "condition", "price", "mileage", "rooftop", "stock", "vehicle_id")
@@ -168,19 +174,102 @@ def _value(name: str, value: Any) -> str:
 def _vehicle_words(vehicle: Json) -> str:
     """One line: what it is, its price and mileage, where it is, and how to name it in the next call."""
     name = " ".join(_short(vehicle[part]) for part in ("year", "make", "model", "trim") if part in vehicle)
+    status = _short(vehicle.get("status", _FOR_SALE))
     price = f"${vehicle['price']:,}" if isinstance(vehicle.get("price"), int) else "price unknown"
     mileage = f"{vehicle['mileage']:,} miles" if isinstance(vehicle.get("mileage"), int) else None
     stock = f"stock {_short(vehicle['stock'])}" if "stock" in vehicle else None
     known = f"vehicle_id {vehicle['vehicle_id']}" if "vehicle_id" in vehicle else None
-    return _joined([name or "vehicle", vehicle.get("condition"), price, mileage, vehicle.get("rooftop"), stock, known])
+    kind = [vehicle.get("condition"), None if status == _FOR_SALE else status]
+    return _joined([name or "vehicle", *kind, price, mileage, vehicle.get("rooftop"), stock, known])
+
+
+_FOR_SALE = "available"
+
+
+def vehicle_title(vehicle: Mapping[str, Any]) -> str:
+    """A vehicle for a person, such as `2022 Ford Escape Platinum, used, $25,494, stock U26132`."""
+    return _vehicle_words({name: vehicle[name] for name in _TITLE if name in vehicle})
+
+
+_TITLE = ("year", "make", "model", "trim", "condition", "price", "stock")
+
+
+def readable_time(text: str, zone: tzinfo | None = None) -> str:
+    """A time as a person reads it: `Saturday, November 28, 2026, 10:00 AM`. With `zone`, in this zone, with its name.
+
+    A time without an offset is one of `zone`. Anything else stays as it is.
+    """
+    moment = parse_timestamp(text)
+    if moment is None:
+        return _short(text)
+    if zone is not None:
+        moment = in_zone(moment, zone) if moment.tzinfo else moment.replace(tzinfo=zone)
+    hour = f"{moment.hour % 12 or 12}:{moment:%M} {'AM' if moment.hour < _NOON else 'PM'}"
+    name = f" {zone_abbreviation(moment)}" if zone is not None else ""
+    return f"{moment:%A, %B} {moment.day}, {moment.year}, {hour}{name}"
+
+
+_NOON = 12
+
+
+def more_text(skill: Skill, data: Mapping[str, Any], arguments: Mapping[str, Any], now: datetime) -> str:
+    """What a model needs beyond `result_text`: the local times of the rooftops, and what to do without a match."""
+    if skill is DEALER_INFORMATION:
+        return f"\n{_local_times(data, now)}"
+    if (skill is INVENTORY_SEARCH and data["total"] == 0) or (skill is INVENTORY_FACETS and not data):
+        return f" {_without_match(arguments.get('filters', {}))}"
+    return ""
+
+
+def _without_match(filters: Json) -> str:
+    given = [name for name, value in filters.items() if value not in ([], None)]
+    words = len(str(filters.get("query", "")).split())
+    if words > MOST_QUERY_WORDS:
+        return (
+            f"`query` has {words} words, and a listing must have every one: leave one or two words of a listing there, "
+            "and put prices, makes, fuels and bodies into their filters."
+        )
+    return (
+        f"The filters are {', '.join(given)}: call inventory_facets with all but one of them to see which one finds "
+        "nothing, and tell the person which wish the dealer cannot meet."
+        if len(given) > 1
+        else "Call inventory_facets without filters to see what the dealer has."
+    )
+
+
+MOST_QUERY_WORDS: Final = 3
+"""A longer query is probably a sentence."""
+
+
+def _local_times(data: Mapping[str, Any], now: datetime) -> str:
+    """The time at each rooftop of `dealer.information`: a model seldom knows which day it is."""
+    zones = {name for each in data["rooftops"] if isinstance(name := each.get("timezone"), str)}
+    known = {name: zone for name in sorted(zones) if (zone := zone_named(name)) is not None}
+    return "\n".join(f"Local time ({name}): {readable_time(now.isoformat(), zone)}" for name, zone in known.items())
+
+
+def zone_named(name: str) -> tzinfo | None:
+    """The IANA time zone of this name."""
+    try:
+        return ZoneInfo(name)
+    except (OSError, ValueError, ZoneInfoNotFoundError):
+        return None
 
 
 def _lead(data: Json, message: str | None) -> str:
     status = {"received": "The dealer has the lead.", "duplicate": "The dealer already had this lead."}
     lines = [status.get(data.get("status", ""), f"Status of the lead: {data.get('status')}."), message or ""]
     if visit := data.get("appointment"):
-        times = [visit["confirmed_at"]] if "confirmed_at" in visit else visit.get("proposed_times", [])
-        lines.append(f"Visit: {visit['status']}{' ' + ', '.join(times) if times else ''}.")
+        windows = [visit.get("confirmed_window"), *visit.get("proposed_slots", ())]
+        times = [
+            visit.get("confirmed_at"),
+            *visit.get("proposed_times", ()),
+            *(each["start"] for each in windows if each),
+        ]
+        said = "; ".join(f"{readable_time(each)} ({each})" for each in times if each)
+        lines.append(f"Visit: {visit['status']}{' ' + said if said else ''}.")
+        if visit["status"] == "proposed":
+            lines.append("Nothing is booked: ask the person which of these times suits, and send it as a new lead.")
     lines.append(f"Lead id: {data.get('lead_id')}.")
     return "\n".join([*filter(None, lines), *_members(data, besides=("status", "appointment", "lead_id", "message"))])
 

@@ -12,11 +12,17 @@ from dealer_agent.jobs.loop import Kind, Next, maintenance_period
 from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.privacy.chain_heads import HEADS_SECONDS, record_heads, repair_withdrawals
 from dealer_agent.storage.jobs import Job
+from dealer_agent.storage.mcp_answers import MCP_ANSWER
 from dealer_agent.storage.privacy.erasure import dispose, purge
 from dealer_agent.storage.stock.held_units import HELD
 from dealer_agent.storage.stock.stock_changes import remove_due
 
 log = structlog.get_logger()
+
+
+async def _remove_answer(_: Job) -> Next:
+    """Removes the answer to a question of the MCP server that nobody has read in time: the job is the row itself."""
+    return Next(None)
 
 
 @dataclass(frozen=True)
@@ -32,6 +38,7 @@ class Maintenance:
             Kind("disposal", self._delete_old_data, is_lasting=True),
             Kind("heads", self._record_heads, is_lasting=True),
             Kind(HELD, self._remove_held),
+            Kind(MCP_ANSWER, _remove_answer, of_disabled=True),
         )
 
     async def _delete_old_data(self, job: Job) -> Next:

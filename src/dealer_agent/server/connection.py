@@ -176,7 +176,7 @@ class BoundedConnection(FastPathConnection):
 
     def shutdown(self) -> None:
         """Called when the server stops. Requests in progress are answered, and one that arrives soon."""
-        self._is_stopping = True
+        self._is_stopping = self._connections.are_stopping = True
         if self._is_answering():
             self._is_last = True
             super().shutdown()

@@ -34,7 +34,7 @@ PREFLIGHT = {
     "access-control-allow-origin": "*",
     "access-control-allow-methods": "GET, POST",
     "access-control-allow-headers": "content-type, authorization, a2a-version, a2a-extensions, "
-    "mcp-protocol-version, mcp-method, mcp-name",
+    "mcp-protocol-version, mcp-method, mcp-name, mcp-session-id, last-event-id",
     "access-control-max-age": "7200",
 }
 """The headers of the response to a preflight request. With it, a browser asks whether it may send the real request."""

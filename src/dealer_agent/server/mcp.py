@@ -1,6 +1,7 @@
-"""The MCP server of a dealer at `/mcp`: streamable HTTP of the official SDK, without sessions (docs/how-to/mcp.md).
+"""The MCP server of a dealer at `/mcp`: streamable HTTP of the official SDK (docs/how-to/mcp.md).
 
-Each request stands alone, so any worker and any replica can answer it, and nothing is kept after the response. A tool
+Each request stands alone, so any worker and any replica can answer it, and a process keeps nothing after the response.
+`mcp_questions` has the questions to people for hosts of older revisions. A tool
 call becomes a request of the caller to the skill, with the caller's IP address and token, and passes
 `request_pipeline.answer`: the same guards, limits, counts and logs as at the root.
 
@@ -10,7 +11,7 @@ The SDK is imported in a thread when the first request comes, because few dealer
 import asyncio
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from importlib import import_module
 from ipaddress import ip_address
@@ -28,16 +29,25 @@ from dealer_agent import __version__
 from dealer_agent.apidocs.discovery import mcp_server_name
 from dealer_agent.apidocs.openapi import server_root
 from dealer_agent.leads.consent import consent_terms
-from dealer_agent.mcp_tools.consent import ConsentTerms
+from dealer_agent.mcp_tools.consent import ANSWER_SECONDS, ConsentTerms
 from dealer_agent.mcp_tools.words import SkillData, SkillError
 from dealer_agent.protocol.errors import SchemaValidationFailed
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.json_body import PARSE_ERROR, read_json
-from dealer_agent.protocol.skill import Skill
+from dealer_agent.protocol.skill import LEAD_SUBMIT, Skill
 from dealer_agent.server.bindings import MCP
 from dealer_agent.server.body import JSON, ClientGoneError, read_body
 from dealer_agent.server.guards import COUNTED_BYTES, IncomingRequest
 from dealer_agent.server.log import places
+from dealer_agent.server.mcp_questions import (
+    REVISION,
+    Questions,
+    Session,
+    is_answer,
+    keep_answer,
+    new_session,
+    session_of,
+)
 from dealer_agent.server.request_pipeline import answer, log_response
 from dealer_agent.server.served_dealers import Addresses, at_public_address, host_name, host_of
 from dealer_agent.server.service import MCP_RULE, Service
@@ -51,59 +61,124 @@ log = structlog.get_logger()
 INVALID_REQUEST = -32600
 """The number of JSON-RPC for a request with a wrong Host or Origin."""
 
+LEAD_TOOL = LEAD_SUBMIT.rate_setting
+"""The name of the tool that asks a person."""
+
 _PASSED_ON = frozenset({b"authorization", b"user-agent", b"x-forwarded-for", b"traceparent"})
 """The headers of an MCP request that the request to the skill has too."""
 _HEADERS = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")]
 
 
 class McpEndpoint:
-    """Answers `POST /mcp` over ASGI. The scope has the dealer's service."""
+    """Answers `/mcp` over ASGI: POST, and GET of a stream that broke. The scope has the dealer's service."""
 
     def __init__(self) -> None:
         self._tools: Any = None
+        self._questions = Questions()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one MCP request (ASGI). Raises ProtocolError before the response begins."""
         service: Service = scope["service"]
-        settings = service.settings
-        if not settings.mcp.enabled:
+        if not service.settings.mcp.enabled:
             raise HTTPException(404)
-        headers, peer = scope["headers"], _peer(scope)
-        fields = dict(headers)
-        problem = _wrong_origin(service, scope, fields.get(b"origin"))
-        if problem is not None:
-            await problem(scope, receive, send)
-            return
+        fields = dict(scope["headers"])
+        resumes = scope["method"] == "GET" and b"last-event-id" in fields
+        if scope["method"] != "POST" and not resumes:
+            raise HTTPException(405, headers={"Allow": "POST"})
+        respond = _with_headers(send, fields.get(b"origin"))
         try:
-            bounds = settings.service
-            body = await read_body(
-                receive,
-                bounds.body_limit_bytes,
-                bounds.request_timeout_seconds,
-                bounds.largest_body_bytes,
-                # Limits the large bodies that arrive before it is known whether they are leads.
-                partial(service.process.room_for_unknown_type, peer, headers),
-            )
-            await service.count_request(MCP_RULE, scope, max(1, -(-len(body) // COUNTED_BYTES)))
-            try:
-                read_json(body)
-            except SchemaValidationFailed as error:
-                # The SDK has no bounds on the number of values and on their levels.
-                await _json_rpc_error(400, error.message, PARSE_ERROR)(scope, receive, send)
-                return
-            answered: list[Message] = []
-
-            async def keep(message: Message) -> None:
-                answered.append(message)
-
-            # Leave the block before the response is sent: a client may read it slowly.
-            with service.load:
-                await _serve(await self._loaded(), scope, body, keep)
-            respond = _with_headers(send, fields.get(b"origin"))
-            for message in answered:
-                await respond(message)
+            problem = _wrong_origin(service, scope, fields.get(b"origin"))
+            if problem is not None:
+                await problem(scope, receive, send)
+            elif resumes:
+                await service.count_request(MCP_RULE, scope)
+                await self._resume(scope, receive, respond, fields)
+            else:
+                await self._post(scope, receive, respond, fields)
         except ClientGoneError:
             return
+
+    async def _post(self, scope: Scope, receive: Receive, send: Send, fields: Mapping[bytes, bytes]) -> None:
+        """Answers one message of a host."""
+        service: Service = scope["service"]
+        bounds = service.settings.service
+        body = await read_body(
+            receive,
+            bounds.body_limit_bytes,
+            bounds.request_timeout_seconds,
+            bounds.largest_body_bytes,
+            # Limits the large bodies that arrive before it is known whether they are leads.
+            partial(service.process.room_for_unknown_type, _peer(scope), scope["headers"]),
+        )
+        await service.count_request(MCP_RULE, scope, max(1, -(-len(body) // COUNTED_BYTES)))
+        try:
+            message = read_json(body)
+        except SchemaValidationFailed as error:
+            # The SDK has no bounds on the number of values and on their levels.
+            await _json_rpc_error(400, error.message, PARSE_ERROR)(scope, receive, send)
+            return
+        if b"mcp-session-id" in fields:
+            await self._loaded()
+            session = session_of(service, fields[b"mcp-session-id"].decode("latin-1"))
+            if session is None:
+                await _NO_SESSION(scope, receive, send)
+                return
+            if is_answer(message):
+                await self._keep_answer(scope, receive, send, session, message)
+                return
+            if _asks_a_person(message, fields):
+                call = partial(self._call_tool, scope)
+                response = await self._questions.ask(scope, receive, send, message, session, call)
+                if response is not None:
+                    await Response(msgspec.json.encode(response), media_type=JSON)(scope, receive, send)
+                return
+        answered = await self._answer(scope, body)
+        if _is_handshake(message) and (opened := new_session(service, message, _body_of(answered))):
+            answered[0]["headers"] = [*answered[0]["headers"], (b"mcp-session-id", opened.encode())]
+        for part in answered:
+            await send(part)
+
+    async def _answer(self, scope: Scope, body: bytes) -> list[Message]:
+        """The response of the SDK to one message."""
+        answered: list[Message] = []
+
+        async def keep(message: Message) -> None:
+            answered.append(message)
+
+        # Leave the block before the response is sent: a client may read it slowly.
+        with scope["service"].load:
+            await _serve(await self._loaded(), scope, body, keep)
+        return answered
+
+    async def _call_tool(self, scope: Scope, request: dict[str, Any]) -> dict[str, Any]:
+        """The response to a call of a tool in the revision 2026-07-28, by the caller of an older one."""
+        added = {
+            b"accept": b"application/json, text/event-stream",
+            b"content-type": JSON.encode(),
+            b"mcp-protocol-version": REVISION.encode(),
+            b"mcp-method": b"tools/call",
+            b"mcp-name": LEAD_TOOL.encode(),
+        }
+        kept = [(name, value) for name, value in scope["headers"] if name not in {*added, b"content-length"}]
+        as_new = {**scope, "method": "POST", "headers": [*kept, *added.items()]}
+        return _body_of(await self._answer(as_new, msgspec.json.encode(request)))
+
+    async def _keep_answer(
+        self, scope: Scope, receive: Receive, send: Send, session: Session, message: dict[str, Any]
+    ) -> None:
+        with scope["service"].load:
+            is_kept = await keep_answer(scope["service"], session, message)
+        response = Response(status_code=202) if is_kept else _NO_QUESTION
+        await response(scope, receive, send)
+
+    async def _resume(self, scope: Scope, receive: Receive, send: Send, fields: Mapping[bytes, bytes]) -> None:
+        """Continues a stream that broke while a person was being asked."""
+        await self._loaded()
+        session = session_of(scope["service"], fields.get(b"mcp-session-id", b"").decode("latin-1"))
+        event_id = fields[b"last-event-id"].decode("latin-1")
+        call = partial(self._call_tool, scope)
+        if session is None or not await self._questions.resume(scope, receive, send, session, event_id, call):
+            await _NO_SESSION(scope, receive, send)
 
     async def _loaded(self) -> "type[tool_server.ToolServer]":
         if self._tools is None:
@@ -114,6 +189,23 @@ class McpEndpoint:
             self._tools = module.ToolServer
         tools: type[tool_server.ToolServer] = self._tools
         return tools
+
+
+def _is_handshake(message: object) -> bool:
+    return isinstance(message, dict) and message.get("method") == "initialize"
+
+
+def _asks_a_person(message: object, fields: Mapping[bytes, bytes]) -> bool:
+    """Whether a message is a call with a lead, from a host that reads a stream."""
+    match message:
+        case {"id": str() | int(), "method": "tools/call", "params": {"name": name}} if name == LEAD_TOOL:
+            return b"text/event-stream" in fields.get(b"accept", b"")
+    return False
+
+
+def _body_of(answered: list[Message]) -> dict[str, Any]:
+    document = msgspec.json.decode(b"".join(part.get("body", b"") for part in answered))
+    return document if isinstance(document, dict) else {}
 
 
 class _FaultsOnly(logging.Handler):
@@ -131,8 +223,6 @@ async def _serve(tools: "type[tool_server.ToolServer]", scope: Scope, body: byte
     from mcp.server.request_state import RequestStateSecurity
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
-    from dealer_agent.mcp_tools.tool_server import STATE_SECONDS
-
     service: Service = scope["service"]
     server = tools(
         name=mcp_server_name(server_root(service.card), service.dealer_id),
@@ -143,7 +233,7 @@ async def _serve(tools: "type[tool_server.ToolServer]", scope: Scope, body: byte
         token_skills=service.settings.token_skills,
     ).server(
         RequestStateSecurity(
-            keys=[service.mcp_key], ttl=STATE_SECONDS, bind_principal=_caller, audience=service.dealer_id
+            keys=[service.mcp_key], ttl=ANSWER_SECONDS, bind_principal=_caller, audience=service.dealer_id
         ),
     )
     unread: Iterator[Message] = iter([{"type": "http.request", "body": body, "more_body": False}])
@@ -257,9 +347,14 @@ def _json_rpc_error(status: int, words: str, number: int = INVALID_REQUEST) -> R
 _DECODED_HEADERS = [(name.decode(), value.decode()) for name, value in _HEADERS]
 
 
+_NO_SESSION = _json_rpc_error(404, "This session has ended. Begin another one with initialize.")
+_NO_QUESTION = _json_rpc_error(400, "No question waits for this answer.")
+
+
 def _with_headers(send: Send, origin: bytes | None) -> Send:
     """Adds the headers that every response has. A page may read the response only if its origin was accepted."""
-    more = _HEADERS + ([(b"access-control-allow-origin", origin), (b"vary", b"origin")] if origin else [])
+    page = [(b"access-control-allow-origin", origin), (b"access-control-expose-headers", b"mcp-session-id")]
+    more = _HEADERS + ([*page, (b"vary", b"origin")] if origin else [])
 
     async def with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":

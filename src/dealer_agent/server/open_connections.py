@@ -60,6 +60,8 @@ class OpenConnections:
         # Refused connections, oldest first: they stay open until their clients have read the refusal.
         self._refused: dict[ClientTransport, None] = {}
         self._is_sweeping = False
+        self.are_stopping = False
+        """Whether the server stops. A response that waits for something then ends at once."""
 
     def __len__(self) -> int:
         """The number of open connections."""

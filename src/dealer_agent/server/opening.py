@@ -35,6 +35,7 @@ from dealer_agent.storage.clock import has_trusted_time, trust_clock
 from dealer_agent.storage.errors import ClockDoubtful
 from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.leads.lead_writer import LeadWriter
+from dealer_agent.storage.mcp_answers import McpAnswers
 from dealer_agent.storage.stock.reading import ChangeCounters, read_revision
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.tokens import list_active_tokens
@@ -105,6 +106,7 @@ class DealerOpener:
             settings=settings,
             card=_card_facts(settings, installation.listens_at),
             mcp_key=cipher.permanent_key("mcp request state"),
+            mcp_answers=McpAnswers(store, profile.id),
             signer=card_signer(settings, installation.listens_at, cipher),
             calendar=lambda secret_hash: subscribed_calendar(store, profile, secret_hash, datetime.now(UTC)),
             customers=intake.for_customers(store),

@@ -81,7 +81,7 @@ def routes() -> list[Route]:
             for name, schema in published_schemas().items()
         ),
         Route("/schemas", _fixed(msgspec.json.encode({"schemas": sorted(published_schemas())}))),
-        Route(discovery.MCP_PATH, McpEndpoint(), methods=["POST"]),
+        Route(discovery.MCP_PATH, McpEndpoint()),
         Route("/healthz", health),
         Route("/readyz", _readiness),
         Route("/calendar/{secret}.ics", _calendar),

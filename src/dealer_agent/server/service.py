@@ -29,6 +29,7 @@ from dealer_agent.server.request_memory import RequestMemory, memory_of
 from dealer_agent.server.shared_limits import LimitStore, SharedLimits
 from dealer_agent.server.tokens import TokenRegistry
 from dealer_agent.skills import Dealer
+from dealer_agent.storage.mcp_answers import McpAnswers
 from dealer_agent.storage.stock.reading import ChangeCounters
 from dealer_agent.visits.customer_actions import CustomerActions
 
@@ -123,14 +124,14 @@ class Service:
     """One dealer's service in one process. `dealer` and `tokens` are replaced whole when the store has newer ones.
 
     `loaded` are the revisions of both. `signer` signs the cards; without one they are not signed. `mcp_key` protects
-    the state of MCP calls that wait for a person. `calendar` makes the file of the dealer's visits for the hash of a
-    calendar's secret; None for any other. It reads the store, so it runs in a thread. `customers` and `links` answer
-    the links in the mails to customers. `shared_limits` replaces `limits` if machines share their rate limits. `tenant`
-    is the only tenant that a request may name; None accepts any. `documents` has the cards, pages and refusals that
-    were needed, by the function that makes them. `document_bytes` is the size of the cards
-    and pages. `replies` counts the responses, if metrics are on, and `traces` makes spans, if traces are. `stock_bytes`
-    is the size of the snapshot. `used_at` is the time of the last request, by `perf_counter`. `opened_at` is when the
-    process read the settings.
+    the state of MCP calls that wait for a person, and `mcp_answers` are what people have answered. `calendar` makes the
+    file of the dealer's visits for the hash of a calendar's secret; None for any other. It reads the store, so it runs
+    in a thread. `customers` and `links` answer the links in the mails to customers. `shared_limits` replaces `limits`
+    if machines share their rate limits. `tenant` is the only tenant that a request may name; None accepts any.
+    `documents` has the cards, pages and refusals that were needed, by the function that makes them. `document_bytes` is
+    the size of the cards and pages. `replies` counts the responses, if metrics are on, and `traces` makes spans, if
+    traces are. `stock_bytes` is the size of the snapshot. `used_at` is the time of the last request, by `perf_counter`.
+    `opened_at` is when the process read the settings.
     """
 
     process: Process
@@ -143,6 +144,7 @@ class Service:
     settings: Settings
     card: CardFacts
     mcp_key: bytes = field(repr=False)
+    mcp_answers: McpAnswers
     signer: CardSigner | None
     calendar: Callable[[bytes], bytes | None]
     customers: CustomerActions

@@ -93,8 +93,9 @@ def lease_times(now: datetime, lease: timedelta) -> dict[str, datetime]:
 
 _FREE = is_free(jobs)
 _DUE = (jobs.c.due_at <= bindparam("now"), jobs.c.due_at > bindparam("longest_wait"))
-_THIS = (of_dealer(jobs), jobs.c.kind == bindparam("of_kind"), jobs.c.subject == bindparam("of_subject"))
-_HELD = (*_THIS, jobs.c.lease == bindparam("of_lease"))
+THIS_JOB = (of_dealer(jobs), jobs.c.kind == bindparam("of_kind"), jobs.c.subject == bindparam("of_subject"))
+"""The condition that a row is the job of the parameters `of_kind` and `of_subject`."""
+_HELD = (*THIS_JOB, jobs.c.lease == bindparam("of_lease"))
 
 # Each condition of `_DUE` has a query of its own: an index has their rows in order, and not those of an OR.
 _OLDEST = [
@@ -137,7 +138,7 @@ FIND_DUE = _in_turn([each.where(of_dealer(jobs)) for each in _OLDEST])
 CLAIM_JOB = (
     update(jobs)
     .where(
-        *_THIS,
+        *THIS_JOB,
         _FREE,
         or_(
             *_DUE,
