@@ -330,6 +330,22 @@ def test_a_file_that_repairs_needs_no_column_of_the_mistaken_file(file: FeedFile
 
 
 @pytest.mark.outside_protocol("feeds")
+def test_after_a_mistaken_first_import_an_undo_lets_the_next_good_file_in(file: FeedFile) -> None:
+    column = file.columns["selling_price"]
+    prices = [row[column] for row in file.rows]
+    moved = [row | {column: prices[number - 1]} for number, row in enumerate(file.rows)]
+    with feed_days(None) as dealer:
+        dealer.imports(file.with_rows(moved).data())
+        assert "prices_moved" in dealer.refusals(file.data())
+        dealer.undo()
+        assert dealer.live() == {}
+        done = dealer.imports(file.data())
+        # A price that is far from that of the mistaken file waits for a person.
+        assert {finding.check for finding in done.outcome.findings} <= {"units_held"}
+        assert len(dealer.live()) == len(file.rows) - len(dealer.held())
+
+
+@pytest.mark.outside_protocol("feeds")
 def test_the_next_good_file_repairs_a_mistaken_import(file: FeedFile) -> None:
     wrong = file.mapped("selling_price", lambda text: str(int(text) * 4) if text else "")
     with feed_days(file.data()) as dealer:

@@ -149,8 +149,8 @@ def _acceptable(name: str, findings: Sequence[FeedFinding], arguments: str) -> s
     command = f"dealer-agent inventory import {arguments} {accepted}"
     if not accepted:
         return said
-    undo = ["If the import before it was wrong, take that one back. Then import this file:", "dealer-agent inventory undo"]
-    return "\n".join([said, "If the file is right, accept it:", command, *undo])
+    undo = "If the import before it was wrong, take that one back. Then import this file:"
+    return "\n".join([said, "If the file is right, accept it:", command, undo, "dealer-agent inventory undo"])
 
 
 def _said(findings: Sequence[FeedFinding]) -> list[str]:
