@@ -372,8 +372,8 @@ def undo(
     title = "What would happen" if dry_run else "Undone"
     Table(f"{title}: {plain(done.undone.source)} of {when}", ("Units", "Count"), list(counts.items())).show()
     out.print(
-        f"\nThis is revision {done.undone.revision}, the last import that ended. A file that was refused, or whose import"
-        " was stopped, changed nothing."
+        f"\nThis is revision {done.undone.revision}, the last import that ended. A file that was refused, or whose"
+        " import was stopped, changed nothing."
     )
     names = {name.lower().replace(" ", "_").replace(",", ""): count for name, count in counts.items()}
     return {"file": done.undone.source, "undone_revision": done.undone.revision, "dry_run": dry_run, **names}
