@@ -82,6 +82,7 @@ def test_the_command_in_the_mail_imports_the_file_that_was_refused(tmp_path: Pat
     text = mail_about(folder, "feed_refused")
     assert "stock.json" in text
     assert "units_lost" in text
+    assert f"dealer-agent inventory undo --dir {shlex.quote(str(folder))}" in text
     line = next(each.strip() for each in text.splitlines() if each.strip().startswith("dealer-agent inventory import"))
     # The shell replaces the star.
     named = [list(Path("/").glob(word[1:])) if word.endswith("*") else [word] for word in shlex.split(line)]

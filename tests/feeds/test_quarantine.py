@@ -32,6 +32,9 @@ PRICES = {
     "a monthly payment": ("199", "price_low"),
     "negative": ("-28995", "price_negative"),
     "in brackets": ("($28,995)", "price_negative"),
+    "with the sign at the end": ("28,995-", "price_negative"),
+    "a payment in words": ("$499/mo", "price_unread"),
+    "in another currency": ("CAD 28995", "price_unread"),
     "zero": ("0", "price_zero"),
     "times a hundred": ("*100", "price_of_stock"),
     "divided by ten": ("*0.1", "price_low"),
@@ -324,6 +327,22 @@ def test_a_file_that_repairs_needs_no_column_of_the_mistaken_file(file: FeedFile
         dealer.imports(wrong.data(), "units_lost", "rooftop_lost", "units_gained")
         done = dealer.imports(good.data())
         assert (dealer.live().keys(), done.outcome.changed) == (before, ())
+
+
+@pytest.mark.outside_protocol("feeds")
+def test_after_a_mistaken_first_import_an_undo_lets_the_next_good_file_in(file: FeedFile) -> None:
+    column = file.columns["selling_price"]
+    prices = [row[column] for row in file.rows]
+    moved = [row | {column: prices[number - 1]} for number, row in enumerate(file.rows)]
+    with feed_days(None) as dealer:
+        dealer.imports(file.with_rows(moved).data())
+        assert "prices_moved" in dealer.refusals(file.data())
+        dealer.undo()
+        assert dealer.live() == {}
+        done = dealer.imports(file.data())
+        # A price that is far from that of the mistaken file waits for a person.
+        assert {finding.check for finding in done.outcome.findings} <= {"units_held"}
+        assert len(dealer.live()) == len(file.rows) - len(dealer.held())
 
 
 @pytest.mark.outside_protocol("feeds")

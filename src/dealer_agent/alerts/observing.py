@@ -147,7 +147,10 @@ def _acceptable(name: str, findings: Sequence[FeedFinding], arguments: str) -> s
     said = in_lines([f"File: {name}", *_said(findings)])
     accepted = " ".join(f"--accept {each.check}" for each in findings if each.action == "refuse")
     command = f"dealer-agent inventory import {arguments} {accepted}"
-    return "\n".join([said, "If the file is right, accept it:", command]) if accepted else said
+    if not accepted:
+        return said
+    undo = "If the import before it was wrong, take that one back. Then import this file:"
+    return "\n".join([said, "If the file is right, accept it:", command, undo, "dealer-agent inventory undo"])
 
 
 def _said(findings: Sequence[FeedFinding]) -> list[str]:

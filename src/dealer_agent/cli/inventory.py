@@ -371,6 +371,10 @@ def undo(
     }
     title = "What would happen" if dry_run else "Undone"
     Table(f"{title}: {plain(done.undone.source)} of {when}", ("Units", "Count"), list(counts.items())).show()
+    out.print(
+        f"\nThis is revision {done.undone.revision}, the last import that ended. A file that was refused, or whose"
+        " import was stopped, changed nothing."
+    )
     names = {name.lower().replace(" ", "_").replace(",", ""): count for name, count in counts.items()}
     return {"file": done.undone.source, "undone_revision": done.undone.revision, "dry_run": dry_run, **names}
 
@@ -385,6 +389,7 @@ def _refusal_text(findings: Sequence[FeedFinding], command: Sequence[str], accep
     mapping = "If a column was renamed, write its new name under [feeds.columns]. " if renamed else ""
     return (
         f"The file is refused:\n{sentences}\nNothing was changed. Export the inventory again. {mapping}"
+        "If the import before it was wrong, take that one back with `dealer-agent inventory undo`. "
         f"If the file is right, import it with\n  {' '.join((shlex.join(command), *options))}"
     )
 

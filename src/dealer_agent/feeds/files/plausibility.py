@@ -36,6 +36,7 @@ REASONS = (
     Reason("price_low", "The price is {value}. Less than {other} is implausible.", _PRICE),
     Reason("price_high", "The price is {value}. More than {other} is implausible.", _PRICE),
     Reason("price_negative", "The price {value} is negative.", _PRICE),
+    Reason("price_unread", "The price {value} is not understood.", _PRICE),
     Reason("price_zero", "The price is 0. The last one was {other}.", _PRICE),
     Reason("price_jump", "The price is {value}. The last one was {other}.", _PRICE),
     Reason("price_of_msrp", "The price is {value}. The MSRP is {other}.", _PRICE),

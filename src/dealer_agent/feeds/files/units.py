@@ -134,6 +134,8 @@ class _RowParser:
                 )
                 if values.is_negative(text):
                     doubts.append(doubt("price_negative", text=line(text, 40)))
+                elif any(map(str.isdecimal, text)):
+                    doubts.append(doubt("price_unread", text=line(text, 40)))
         if member == "selling_price":
             self.doubts += doubts
 

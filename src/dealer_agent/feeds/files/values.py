@@ -148,7 +148,8 @@ _CURRENCY = re.compile(
     rf"(?P<before>{_OTHER})?\s*\$?\s*\d[\d.,' \u00a0\u202f]*\$?\s*(?P<after>{_OTHER})?", re.IGNORECASE
 )
 _NEGATIVE = re.compile(
-    r"\(\s*\$?\s*\d[\d.,]*\s*\)|(?:USD|US)?\s*\$?\s*[-\u2212]\s*\$?\s*\d[\d.,]*\s*[a-z$]*", re.IGNORECASE
+    r"\(\s*\$?\s*\d[\d.,]*\s*\)|(?:USD|US)?\s*\$?\s*[-\u2212]\s*\$?\s*\d[\d.,]*\s*[a-z$]*|\$?\s*\d[\d.,]*\s*[-\u2212]",
+    re.IGNORECASE,
 )
 _ROUNDED = re.compile(r"\d(?:[.,]\d+)?E\+?\d{1,2}", re.IGNORECASE)
 _MILES = re.compile(rf"{_NUMBER}\s*([a-z. ]*)", re.IGNORECASE)
