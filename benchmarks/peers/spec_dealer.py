@@ -3,8 +3,8 @@
     python -m uvicorn --factory benchmarks.peers.spec_dealer:app --port 8123
 
 It shares no code with this project, and decides differently where the specification leaves something open: errors over
-JSON-RPC have the status 200, a body that is not JSON has the status 400, an unknown VIN in a lead is no error, and
-revision 0.1.0 has a card and a base address of its own.
+JSON-RPC have the status 200, a body that is not JSON has the status 400, an unknown VIN in a lead is no error, unknown
+members are refused in a search only, and revision 0.1.0 has a card and a base address of its own.
 """
 
 import json
@@ -78,6 +78,17 @@ TERMS = {
     "rooftop": "rooftops",
     "status": "statuses",
 }
+MEMBERS_OF_A_LEAD = {
+    "": (
+        *("type", "customer", "consent", "vehicle_of_interest", "trade_in", "appointment"),
+        *("message", "source_agent", "submitted_at"),
+    ),
+    "customer": ("first_name", "last_name", "email", "phone", "preferred_contact", "address"),
+    "consent": ("granted_at", "allowed_channels", "consent_text", "source_agent", "scope"),
+    "vehicle_of_interest": ("vin", "year", "make", "model", "trim", "condition"),
+    "trade_in": ("year", "make", "model", "condition", "mileage"),
+    "appointment": ("appointment_type", "appointment_at", "requested_windows", "timezone", "duration_minutes"),
+}
 SPANS = ("price", "mileage", "year", "displacement_cc", "electric_range_mi")
 DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 OMAHA, DENVER = "Prairie Auto Omaha", "Prairie Auto Denver"
@@ -107,10 +118,17 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True)
 class Limits:
-    """What this dealer allows."""
+    """What this dealer allows.
+
+    `literal`: it knows only what the specification names. A lead has exactly the members of its table, facets have the
+    filter `condition` only, and a refusal has its HTTP status over JSON-RPC, too.
+    """
 
     page: int = 80
     default_page: int = 12
+    filter_values: int = 50
+    facet_values: int = 40
+    literal: bool = False
     body: int = 200_000
     leads_a_minute: int = 300
     requests_a_second: int = 400
@@ -268,15 +286,15 @@ def _needed(holder: Json, member: str, path: str) -> Any:
     return holder[member]
 
 
-def checked_filters(value: object) -> Json:
+def checked_filters(value: object, most: int) -> Json:
     """Returns the filters, or raises RefusedError."""
     names = (*LISTS, *RANGES, "dc_fast_charge", "vin", "stock", "query")
     filters = dict(_object(value, "/filters", names))
     for name, wanted in filters.items():
         path = f"/filters/{name}"
         if name in LISTS:
-            if not isinstance(wanted, list):
-                raise _invalid(path, "must be an array.", wanted)
+            if not isinstance(wanted, list) or len(wanted) > most:
+                raise _invalid(path, f"must be an array of at most {most} strings.", None)
             for index, item in enumerate(wanted):
                 _text(item, f"{path}/{index}")
                 if name in ALLOWED and item not in ALLOWED[name]:
@@ -311,11 +329,12 @@ class Dealer:
         """Returns the data of the skill's response, or raises RefusedError."""
         match skill:
             case "dealer.information":
-                _object(payload, "", ("type",))
                 return INFORMATION
             case "inventory.facets":
-                _object(payload, "", ("type", "filters"))
-                return facets(self.found(checked_filters(payload.get("filters", {}))))
+                filters = _object(
+                    payload.get("filters", {}), "/filters", ("condition",) if self.limits.literal else None
+                )
+                return facets(self.found(checked_filters(filters, self.limits.filter_values)), self.limits.facet_values)
             case "inventory.search":
                 return self.search(payload)
             case "inventory.vehicle":
@@ -330,7 +349,7 @@ class Dealer:
     def search(self, payload: Json) -> Json:
         """inventory.search."""
         _object(payload, "", ("type", "filters", "pagination", "sort", "privacy"))
-        found = self.found(checked_filters(payload.get("filters", {})))
+        found = self.found(checked_filters(payload.get("filters", {}), self.limits.filter_values))
         page = _object(payload.get("pagination", {}), "/pagination", ("skip", "limit"))
         skip = _integer(page.get("skip", 0), "/pagination/skip", 0, None)
         limit = _integer(page.get("limit", self.limits.default_page), "/pagination/limit", 1, 1000)
@@ -368,6 +387,8 @@ class Dealer:
     def lead(self, payload: Json, caller: str) -> Json:
         """lead.submit."""
         self.allow(caller, "lead", self.limits.leads_a_minute, 60)
+        if self.limits.literal:
+            _check_members(payload)
         customer = _checked_customer(payload)
         _check_consent(payload)
         wanted = _object(payload.get("vehicle_of_interest", {}), "/vehicle_of_interest")
@@ -463,17 +484,27 @@ def _matches(unit: Json, name: str, value: Any) -> bool:
     return bool(unit[name].casefold() == value.casefold())
 
 
-def facets(units: list[Json]) -> Json:
-    """inventory.facets."""
+def facets(units: list[Json], most: int) -> Json:
+    """inventory.facets: the most frequent values of each member, and the ranges."""
     found: Json = {}
     for member, name in TERMS.items():
         default = "car" if member == "vehicle_type" else None
         counts = Counter(value for unit in units if (value := unit.get(member, default)) is not None)
-        found[name] = [{"value": value, "count": count} for value, count in sorted(counts.items())]
+        found[name] = [{"value": value, "count": count} for value, count in counts.most_common(most)]
     for member in SPANS:
         if values := [unit[member] for unit in units if member in unit]:
             found[f"{member}_range"] = {"min": min(values), "max": max(values)}
     return found
+
+
+def _check_members(payload: Json) -> None:
+    _object(payload, "", MEMBERS_OF_A_LEAD[""])
+    for name, members in MEMBERS_OF_A_LEAD.items():
+        if name and isinstance(payload.get(name), dict):
+            _object(payload[name], f"/{name}", members)
+    _text(_needed(payload, "source_agent", ""), "/source_agent")
+    if isinstance(payload.get("consent"), dict):
+        _text(_needed(payload["consent"], "source_agent", "/consent"), "/consent/source_agent")
 
 
 def _checked_customer(payload: Json) -> Json:
@@ -663,7 +694,7 @@ class Agent:
         return text
 
     def _rpc(self, text: bytes, sent: dict[bytes, bytes], caller: str) -> tuple[int, Json, list[tuple[bytes, bytes]]]:
-        number: object = None
+        status, number = 200, None
         headers: list[tuple[bytes, bytes]] = []
         error: Json
         try:
@@ -685,8 +716,9 @@ class Agent:
         except RefusedError as refused:
             codes = {422: -32602, "UNSUPPORTED_SKILL": -32601, 500: -32603, "VERSION_NOT_SUPPORTED": -32009}
             code = codes.get(refused.code, codes.get(refused.status, -32050))
+            status = refused.status if self.dealer.limits.literal else 200
             error, headers = {"code": code, "message": refused.message, "data": _envelope(refused)}, refused.headers
-        return 200, {"jsonrpc": "2.0", "id": number, "error": error}, headers
+        return status, {"jsonrpc": "2.0", "id": number, "error": error}, headers
 
     def _sent(self, request: object, caller: str, headers: dict[bytes, bytes]) -> Json:
         version = headers.get(b"a2a-version", b"1.0").decode("latin-1").strip()
