@@ -6,13 +6,13 @@ from typing import Any
 
 from dealer_agent.checker import forms
 from dealer_agent.checker.check import check, check_each, each_of, judge_each
-from dealer_agent.checker.checks.errors import UNKNOWN_TYPE
 from dealer_agent.checker.exchange import Exchange, at
 from dealer_agent.checker.outcome import Judgement, expect, has, status
 from dealer_agent.checker.reply import data_of, number, refusal_of, refused
 from dealer_agent.checker.target import Change, Request, Target, drop, put, rpc_call
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600, -32601, -32602
+NO_SKILL = {"type": "dealer.weather.request"}
 NOT_JSON = b'{"jsonrpc": "2.0", "id": 1, "method": '
 
 
@@ -23,7 +23,7 @@ def _calling(change: Callable[[dict[str, Any]], Any] = dict, *, unknown: bool = 
     """
 
     async def send(target: Target) -> Exchange:
-        call = rpc_call(target.message(target.payload("dealer.information") | (UNKNOWN_TYPE if unknown else {})))
+        call = rpc_call(target.message(target.payload("dealer.information") | (NO_SKILL if unknown else {})))
         document = change(call)
         document = call if document is None else document
         return await target.post(
