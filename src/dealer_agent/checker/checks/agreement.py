@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
 from dealer_agent.checker.check import check, check_each
-from dealer_agent.checker.checks.facets import counts_of, facet_of_all
+from dealer_agent.checker.checks.facets import ask_filtered, counts_of, facet_of_all
 from dealer_agent.checker.checks.filters import one_word
 from dealer_agent.checker.exchange import at, dicts
 from dealer_agent.checker.fields import COUNTED, MEMBERS, RANGES, WORD_FILTERS
@@ -218,7 +218,7 @@ async def _(target: Target) -> None:
         {"query": make, "year_max": newest - 1},
     ]
     for filters in cases:
-        counts = counts_of((await target.ask("inventory.facets", filters=dict(filters))).get(facet, [])) or {}
+        counts = counts_of((await ask_filtered(target, filters)).get(facet, [])) or {}
         total = (await search(target, filters=dict(filters), pagination={"limit": 1})).total
         found = sum(counts.values())
         expect(found == total, f"With {shown(filters)}, {facet} counts {found} vehicles, and a search finds {total}.")

@@ -140,7 +140,7 @@ judge_each(
     {
         **{name: (asking(SKILL, change), code(*wanted)) for name, (change, *wanted) in REFUSED.items()},
         "envelope.text-alone": (asking(SKILL, put("message.parts", [{"text": "Which cars do you have?"}])), refused),
-        "envelope.payload-type-required": (asking(SKILL, drop(f"{PAYLOAD}.type")), code(*ABSENT)),
+        "envelope.payload-type-required": (asking(SKILL, drop(f"{PAYLOAD}.type")), code(*ABSENT, "UNSUPPORTED_SKILL")),
     }
 )
 

@@ -12,18 +12,18 @@ from dealer_agent.checker.reply import data_of, number, refusal_of, refused
 from dealer_agent.checker.target import Change, Request, Target, drop, put, rpc_call
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600, -32601, -32602
+NO_SKILL = {"type": "dealer.weather.request"}
 NOT_JSON = b'{"jsonrpc": "2.0", "id": 1, "method": '
 
 
 def _calling(change: Callable[[dict[str, Any]], Any] = dict, *, unknown: bool = False) -> Request:
     """A call for the dealer's information. `change` returns another document, or changes the call in place.
 
-    `unknown` adds an unknown member to the payload, which is refused.
+    `unknown` asks for a skill that does not exist, which is refused. Unknown members need not be.
     """
 
     async def send(target: Target) -> Exchange:
-        payload = target.payload("dealer.information", **({"unknown": "check"} if unknown else {}))
-        call = rpc_call(target.message(payload))
+        call = rpc_call(target.message(target.payload("dealer.information") | (NO_SKILL if unknown else {})))
         document = change(call)
         document = call if document is None else document
         return await target.post(
@@ -37,9 +37,12 @@ def _calling(change: Callable[[dict[str, Any]], Any] = dict, *, unknown: bool = 
 
 
 async def _answers(target: Target) -> list[Exchange]:
-    """All answers of the interface that are JSON objects."""
+    """All answers of the interface that are JSON objects.
+
+    HTTP may refuse a call before JSON-RPC reads it, for example with 401 or 413. Such a refusal is no JSON-RPC.
+    """
     await _calling()(target)
-    return [each for each in target.posted if isinstance(each.json, dict)]
+    return [each for each in target.posted if isinstance(each.json, dict) and each.status < 400]
 
 
 def _only(*names: str) -> Judgement:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from dealer_agent.checker.check import check, check_each, judge_each
 from dealer_agent.checker.exchange import Exchange
-from dealer_agent.checker.outcome import Failed, expect, skip_if_failed, status
+from dealer_agent.checker.outcome import Failed, expect, need, skip_if_failed, status
 from dealer_agent.checker.reply import Refusal, code, if_refused, refusal_of
 from dealer_agent.checker.requirement import requirements
 from dealer_agent.checker.target import Request, Target, drop, put
@@ -76,9 +76,9 @@ def lead(target: Target, *, person: str = "", **members: Any) -> Lead:
         "consent_text": "The dealer may contact me about this request.",
         "scope": ["lead_submission"],
     }
-    if target.revision.name == "aap/1.0":
-        consent["source_agent"] = AGENT
     agent_is_object = target.revision.is_published and target.revision.name != "aap/1.0"
+    if not agent_is_object:
+        consent["source_agent"] = AGENT
     made: Lead = {
         "type": "lead.submit.request",
         "customer": customer_of(target, person),
@@ -234,6 +234,24 @@ async def _(target: Target) -> None:
     expect(WRITTEN.encode() not in error.exchange.body, "The error repeats what the customer wrote.", error.exchange)
 
 
+_expired = Row("consent.expires_at", lambda target: time_at(target, -1))
+
+
+MALFORMED_CONSENTS = {
+    "consent.expired": _expired,
+    "consent.granted-at-malformed": Row("consent.granted_at", "yesterday"),
+    "consent.channel-type": Row("consent.allowed_channels", "email"),
+    "consent.not-an-object": Row("consent", value=True),
+}
+
+
+@check_each({name: (row,) for name, row in MALFORMED_CONSENTS.items()})
+async def _(target: Target, row: Row) -> None:
+    # Such a consent also breaks its schema. Only the published versions say which of the two codes comes first.
+    codes = (INVALID,) if target.revision.is_published else (INVALID, "SCHEMA_VALIDATION_FAILED")
+    refusal_of(await _lead(row)(target)).expect_code(*codes)
+
+
 @check("leads.condition-code")
 async def _(target: Target) -> None:
     with skip_if_failed():
@@ -242,7 +260,11 @@ async def _(target: Target) -> None:
 
 
 _without_consent = Row("consent", ABSENT)
-_expired = Row("consent.expires_at", lambda target: time_at(target, -1))
+
+
+def _forbids_a_consent(exchange: Exchange) -> bool | str:
+    need(refusal_of(exchange).code == INVALID, "The code is another one.")
+    return status(403)(exchange)
 
 
 def _consent(name: str, value: Any, *codes: str) -> tuple[Request, Any]:
@@ -255,17 +277,13 @@ judge_each(
         "consent.missing": (_lead(_without_consent), code(REQUIRED)),
         "consent.scope": _consent("scope", ["marketing"], REQUIRED),
         "consent.scope-published": _consent("scope", ["marketing"], INVALID),
-        "consent.expired": (_lead(_expired), code(INVALID)),
-        "consent.granted-at-malformed": _consent("granted_at", "yesterday", INVALID),
         "consent.granted-at-missing": _consent("granted_at", ABSENT, INVALID, REQUIRED),
         "consent.future": _consent("granted_at", lambda target: time_at(target, 2), INVALID),
         "consent.text-empty": _consent("consent_text", "", INVALID),
         "consent.text-missing": _consent("consent_text", ABSENT, INVALID, REQUIRED),
         "consent.no-channels": _consent("allowed_channels", [], INVALID, REQUIRED),
         "consent.unknown-channel": _consent("allowed_channels", ["email", "pigeon"], INVALID),
-        "consent.channel-type": _consent("allowed_channels", "email", INVALID),
         "consent.unknown-member": _consent("only_on_sundays", True, INVALID),
-        "consent.not-an-object": (_lead(Row("consent", value=True)), code(INVALID)),
         "consent.preferred-channel": (
             _lead(Row("customer.preferred_contact", "phone"), Row("consent.allowed_channels", ["email"])),
             code(REQUIRED),
@@ -275,7 +293,7 @@ judge_each(
             code(REQUIRED),
         ),
         "consent.missing-status": (_lead(_without_consent), if_refused(status(403))),
-        "consent.invalid-status": (_lead(_expired), if_refused(status(403))),
+        "consent.invalid-status": (_lead(_expired), if_refused(_forbids_a_consent)),
         "consent.other-defects-first": (
             _lead(_without_consent, Row("customer.last_name", 7)),
             if_refused(

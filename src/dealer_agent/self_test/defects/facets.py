@@ -54,6 +54,7 @@ for _name in FACET_NAMES:
 for _name in (*LISTS, *ENDS, *OTHERS):
     broken(f"facets-filter.{id_of(_name)}")(changes(FACETS, _filtered(_name), _many_more))
 
+broken("facet.makes", name="facet.makes.left-out")(changes(FACETS, _whole, lambda facets: facets["makes"].pop(0)))
 broken("facets.type-only")(refuses(FACETS, exactly({})))
 broken("facets.empty-filters")(reads(FACETS, exactly({"filters": {}}), lambda _: {"filters": {"condition": ["used"]}}))
 broken("facets.some")(changes(FACETS, _whole, lambda facets: facets.clear()))

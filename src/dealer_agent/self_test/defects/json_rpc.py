@@ -28,7 +28,7 @@ def is_first(call: Call) -> bool:
 
 def is_wrong_payload(call: Call) -> bool:
     """Whether it is the call with an error of a skill."""
-    return isinstance(call.payload, dict) and call.payload == {"type": "dealer.information.request", "unknown": "check"}
+    return isinstance(call.payload, dict) and call.payload == {"type": "dealer.weather.request"}
 
 
 def _rename(document: dict[str, Any]) -> None:
