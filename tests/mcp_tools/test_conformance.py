@@ -14,7 +14,7 @@ from tests.acceptance.test_javascript_client import installed
 pytestmark = pytest.mark.outside_protocol("MCP")
 
 JS = Path(__file__).with_name("js")
-PASS = ["server-initialize", "ping", "tools-list", "dns-rebinding-protection"]
+PASS = ["server-initialize", "ping", "tools-list", "server-sse-multiple-streams", "dns-rebinding-protection"]
 
 
 @pytest.mark.soak

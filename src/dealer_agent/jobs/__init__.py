@@ -18,6 +18,7 @@ A kind is a function and its rule for another attempt (`loop.Kind`):
 - `disposal`, `heads`, `report`, `keys`: the maintenance of a dealer (`privacy.maintenance`, `reports.monthly_mail`,
   `privacy.key_rotation`);
 - `held`: removes the units that were held back for a day from what buyers see (`privacy.maintenance`);
+- `mcp_answer`: removes an answer of a person that no MCP host's call has read (`storage.mcp_answers`);
 - `alert check`, `alert mail`, `alert webhook`: conditions, and messages about them (`alerts.jobs`).
 
 Deliveries have the same leases in a table of their own, `outbox`: a row for each in this table would make every lead

@@ -33,7 +33,7 @@ DETAILS: Final = "details"
 """The argument of inventory_search that asks for every member of each vehicle. It is not sent to the skill."""
 
 LISTED: Final = (
-    "vehicle_id", "stock", "year", "make", "model", "trim", "condition", "price", "mileage", "fuel", "driveline",
+    "vehicle_id", "year", "make", "model", "trim", "condition", "price", "mileage", "fuel", "driveline",
     "rooftop", "status",
 )  # fmt: skip
 """The members of a vehicle in a page of results. With all members, 20 vehicles have 45 KB."""

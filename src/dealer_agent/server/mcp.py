@@ -1,9 +1,9 @@
 """The MCP server of a dealer at `/mcp`: streamable HTTP of the official SDK (docs/how-to/mcp.md).
 
 Each request stands alone, so any worker and any replica can answer it, and a process keeps nothing after the response.
-`mcp_questions` has the questions to people for hosts of older revisions. A tool
-call becomes a request of the caller to the skill, with the caller's IP address and token, and passes
-`request_pipeline.answer`: the same guards, limits, counts and logs as at the root.
+`mcp_questions` has the questions to people for hosts of older revisions. A tool call becomes a request of the caller to
+the skill, with the caller's IP address and token, and passes `request_pipeline.answer`: the same guards, limits, counts
+and logs as at the root.
 
 The SDK is imported in a thread when the first request comes, because few dealers need it.
 """
@@ -358,7 +358,8 @@ def _with_headers(send: Send, origin: bytes | None) -> Send:
 
     async def with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
-            message = {**message, "headers": [*message.get("headers", ()), *more]}
+            kept = [(name, value) for name, value in message.get("headers", ()) if (name, value) not in _HEADERS]
+            message = {**message, "headers": [*kept, *more]}
         await send(message)
 
     return with_headers

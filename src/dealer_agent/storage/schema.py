@@ -169,7 +169,8 @@ dealer_keys = dealer_table(
 )
 
 # What waits for a time (the package `jobs`). The process that has the `lease` works on the job. `attempts` counts since
-# the job last succeeded, and `result` is what its last run left for the next one.
+# the job last succeeded, and `result` is what its last run left for the next one, or an answer that waits
+# (`storage.mcp_answers`).
 jobs = dealer_table(
     "jobs",
     columns(String, "kind", "subject", "lease"),
