@@ -84,11 +84,15 @@ def plain(target: Target) -> Lead:
     return lead(target, message=None)
 
 
+def _with_home(customer: Lead) -> Lead:
+    return {**customer, "address": dict(ADDRESS)}
+
+
 async def full(target: Target) -> Lead:
-    """A lead with a vehicle in stock, a trade-in and an appointment. Skips the check if no listing has a VIN."""
+    """A lead with an address, a vehicle in stock, a trade-in and a visit. Skips the check if no listing has a VIN."""
     made = await visit(target, VISITOR, one_time, drive=True)
     made["appointment"]["duration_minutes"] = 30
-    return made | {"trade_in": dict(TRADE_IN)}
+    return made | {"trade_in": dict(TRADE_IN), "customer": _with_home(made["customer"])}
 
 
 def of_no_time(target: Target) -> Lead:
@@ -129,7 +133,7 @@ async def _with_trade_in(target: Target) -> Exchange:
 
 
 async def _with_address(target: Target) -> Exchange:
-    return await submit(target, lead(target, customer={**customer_of(target), "address": dict(ADDRESS)}))
+    return await first_answered(target, await full(target), lead(target, customer=_with_home(customer_of(target))))
 
 
 def _unknown(target: Target) -> tuple[Lead, Lead]:
