@@ -43,7 +43,12 @@ async def find_cards(wire: Wire, url: str) -> list[Card]:
 
 
 async def targets_of(wire: Wire, card: Card, token: str | None, *, leads: bool) -> list[Target]:
-    """The targets of a card: each interface in each vocabulary. The token is for interfaces on the card's host."""
+    """The targets of a card: each interface in each vocabulary. The token is for interfaces on the card's host.
+
+    A card that names no interface is a target nevertheless: what it says of interfaces is checked.
+    """
+    if not card.interfaces:
+        return [Target(card, Interface("JSONRPC", card.url), DEFAULT_VENDOR, wire, Stock())]
     found = []
     for interface in card.interfaces:
         stock = Stock()
@@ -57,7 +62,7 @@ def notes_about(cards: Iterable[Card], token: str | None) -> Iterator[str]:
     """What was found and is not checked, as sentences."""
     for card in cards:
         if not card.interfaces:
-            yield f"The card {card.url} has no interface of JSON-RPC or HTTP+JSON. It is not checked."
+            yield f"The card {card.url} has no interface of JSON-RPC or HTTP+JSON. Nothing else of it is checked."
         for interface in card.interfaces:
             if token is not None and not card.is_at_home(interface.url):
                 yield f"{interface.url} is on another host than its card, so it gets no token."
@@ -97,7 +102,9 @@ async def _answered_vendors(wire: Wire, card: Card, interface: Interface, token:
 
 
 def _is_card(document: Any) -> bool:
-    return isinstance(document, dict) and ("supportedInterfaces" in document or "supported_interfaces" in document)
+    return isinstance(document, dict) and (
+        "supportedInterfaces" in document or "supported_interfaces" in document or document.keys() >= {"name", "skills"}
+    )
 
 
 def _same(exchange: Exchange, card: Card) -> bool:

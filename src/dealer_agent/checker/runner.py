@@ -14,6 +14,15 @@ from dealer_agent.checker.requirement import Requirement, requirements
 from dealer_agent.checker.target import Target
 from dealer_agent.checker.wire import REQUEST_SECONDS, Wire
 
+OF_INTERFACES = (
+    "cards.spelling",
+    "cards.interface-url",
+    "cards.interface-binding",
+    "cards.json-rpc",
+    "cards.http-json",
+)
+"""What is checked of a card that names no interface."""
+
 Listener = Callable[[Event], None]
 
 
@@ -77,6 +86,8 @@ def plan(
     rows.sort(key=lambda row: row[1].last)
     for target in targets:
         for requirement, check in rows:
+            if not target.card.interfaces and not requirement.is_among(OF_INTERFACES):
+                continue
             if not requirement.applies_to(target.revision.name, target.binding, target.vendor):
                 continue
             if requirement.profile(published=target.revision.is_published) not in (None, *profiles):
@@ -101,6 +112,8 @@ async def judge(place: Place, target: Target, requirement: Requirement, check: C
 
 
 def _chosen(target: Target, options: Options) -> bool:
+    if not target.card.interfaces:
+        return True
     return (not options.bindings or target.binding in options.bindings) and (
         not options.vocabularies or target.vendor in options.vocabularies
     )

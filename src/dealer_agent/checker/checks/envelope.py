@@ -4,12 +4,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dealer_agent.checker import forms
-from dealer_agent.checker.check import check, check_each, each_of, judge_each
+from dealer_agent.checker.check import check, check_each, judge_each
 from dealer_agent.checker.checks.operations import expect_a2a_error
-from dealer_agent.checker.exchange import Exchange, at, dicts
-from dealer_agent.checker.outcome import conclude, expect, has, need
+from dealer_agent.checker.exchange import Exchange, at, dicts, read_json
+from dealer_agent.checker.outcome import Judgement, conclude, expect, has, need
 from dealer_agent.checker.reply import answered, code, data_of, message_of, payload_of, refusal_of, refused
 from dealer_agent.checker.target import Change, Request, Target, asking, drop, put
+from dealer_agent.protocol.skill import SKILL_BY_REQUEST_TYPE
 
 SKILL = "dealer.information"
 """The skill of these requests: its payload has a type only."""
@@ -41,27 +42,64 @@ async def _(target: Target) -> None:
     expect(good, f"The response is no object with a message alone. Its members: {found or 'none'}.", exchange)
 
 
-async def _message(target: Target) -> dict[str, Any]:
-    """The message of a response, with the first data part as `part`, and its expected media type as `wanted`."""
-    message = message_of(await asking(SKILL)(target))
-    part = next((each for each in dicts(message.get("parts")) if "data" in each), {})
-    return {**message, "part": part, "wanted": target.media_type(SKILL, "response")}
+def _data_part(message: Any) -> dict[str, Any]:
+    """The first data part of a message; empty if it has none."""
+    return next((each for each in dicts(at(message, "parts")) if "data" in each), {})
 
 
-each_of(
-    _message,
+async def _messages(target: Target) -> list[tuple[dict[str, Any], Exchange]]:
+    """The message of each success so far, one at least, and its exchange.
+
+    The first data part of a message is `part`. What the skill demands of it is `media_type` and `type`. `asked` is the
+    `messageId` of the request.
+    """
+    found = [await asking(SKILL)(target)]
+    message_of(found[0])
+    found += [
+        each
+        for each in target.posted
+        if isinstance(at(each.json, "result.message" if target.is_rpc else "message"), dict)
+    ]
+    messages = []
+    for exchange in found:
+        request = read_json(exchange.request_body)[0]
+        sent = at(request, "params.message" if target.is_rpc else "message")
+        skill = SKILL_BY_REQUEST_TYPE.get(str(at(_data_part(sent), "data.type")))
+        if skill:
+            message = message_of(exchange)
+            wanted = {
+                "asked": at(sent, "messageId"),
+                "media_type": target.media_type(skill.id, "response"),
+                "type": f"{skill.id}.response",
+            }
+            messages.append(({**message, "part": _data_part(message), **wanted}, exchange))
+    return messages
+
+
+@check_each(
     {
+        "envelope.reply.message-id": lambda message: (
+            "The response has no messageId."
+            if not forms.name(message.get("messageId"))
+            else message["messageId"] != message["asked"] or "The response repeats the messageId of the request."
+        ),
         "envelope.reply.role": has("role", forms.one_of("ROLE_AGENT")),
         "envelope.reply.one-part": has("parts", lambda parts: isinstance(parts, list) and len(parts) == 1),
         "envelope.reply.media-type": lambda message: has(
-            "part.mediaType", forms.one_of(message["wanted"]), f"not {message['wanted']}"
+            "part.mediaType", forms.one_of(message["media_type"]), f"not {message['media_type']}"
         )(message),
-        "envelope.reply.type": has("part.data.type", forms.one_of(f"{SKILL}.response")),
+        "envelope.reply.type": lambda message: has("part.data.type", forms.one_of(message["type"]))(message),
         "envelope.reply.no-kind": lambda message: (
             ("kind" not in message and "kind" not in message["part"]) or "The message or the part has a kind."
         ),
     },
+    last=True,
 )
+async def _(target: Target, judgement: Judgement) -> None:
+    for message, exchange in await _messages(target):
+        conclude(judgement(message), exchange)
+
+
 judge_each(
     {
         "envelope.reply.data": (_asking("check-data"), lambda found: has("data", forms.an_object)(payload_of(found))),
@@ -71,15 +109,6 @@ judge_each(
         ),
     }
 )
-
-
-@check("envelope.reply.message-id")
-async def _(target: Target) -> None:
-    request = target.message(target.payload(SKILL))
-    exchange = await target.send_message(request)
-    found = message_of(exchange).get("messageId")
-    expect(forms.name(found), "The response has no messageId.", exchange)
-    expect(found != request["message"]["messageId"], "The response repeats the messageId of the request.", exchange)
 
 
 @check("envelope.reply.message-id-unique")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dealer_agent.checker.check import check, each_of, judge_each
 from dealer_agent.checker.checks.lead_defects import Lead
 from dealer_agent.checker.exchange import Exchange, at, dicts, read_json
-from dealer_agent.checker.outcome import Failed, expect, need, skip_if_failed
+from dealer_agent.checker.outcome import Failed, expect, need, skip_if_failed, status
 from dealer_agent.checker.reply import Refusal, data_of, message_of, refusal_of
 from dealer_agent.checker.revision import Revision
 from dealer_agent.checker.searches import shown
@@ -100,7 +100,7 @@ def _is_no_task(exchange: Exchange) -> bool | str:
     return "taskId" not in message_of(exchange) or "The response has a taskId. A skill makes no task."
 
 
-judge_each({"envelope.reply.no-task-id": (_answers, _is_no_task)}, last=True)
+judge_each({"envelope.reply.no-task-id": (_answers, _is_no_task), "http.status": (_answers, status(200))}, last=True)
 
 
 def _leads(exchange: Exchange) -> Iterator[Lead]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from dealer_agent.checker.check import check, check_each, judge_each
 from dealer_agent.checker.differences import LONGEST_WORD, clearly_different, tokens, typical_value
+from dealer_agent.checker.exchange import dicts
 from dealer_agent.checker.fields import (
     EXACT_FILTERS,
     RANGE_FILTERS,
@@ -124,6 +125,24 @@ async def _from_zero(_: Target) -> Case:
     return {"price_min": 0}, lambda each: None if number_of(each, "price") is None else True
 
 
+async def _below_fees(target: Target) -> Case:
+    priced = [each for each in await target.listings() if number_of(each, "price") and dicts(each.get("fees"))]
+    prices = need([int(each["price"]) for each in priced], "No listing with fees has a price.")
+    # One dollar less than a price: a dealer that compares prices without fees returns this vehicle.
+    return _all_of({"price_max": min(prices) - 1})
+
+
+async def _make_and_condition(target: Target) -> Case:
+    make = await word_of(target, "make")
+    found = [
+        each["condition"] for each in await target.listings() if each.get("make") == make and each.get("condition")
+    ]
+    condition = min(
+        need(found, "No listing has both make and condition."), key=lambda value: (found.count(value), value)
+    )
+    return _all_of({"make": [make], "condition": [condition]})
+
+
 async def _two_lists(target: Target) -> Case:
     make = await word_of(target, "make")
     listings = [each for each in await target.listings() if each.get("make") == make]
@@ -199,6 +218,8 @@ async def _query_and_filter(target: Target) -> Case:
     {
         "range.both-ends": _one_year,
         "range.zero": _from_zero,
+        "range.price-with-fees": _below_fees,
+        "filters.make-and-condition": _make_and_condition,
         "filters.two-lists": _two_lists,
         "filters.list-and-range": _list_and_range,
         "filters.two-ranges": _two_ranges,

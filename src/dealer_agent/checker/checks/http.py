@@ -84,7 +84,6 @@ judge_each(
         "http.content-type-missing": (_with("Content-Type", ""), status(415)),
         "http.method-not-allowed": (_get, status(405)),
         "http.allow": (_get, _allows_post),
-        "http.status": (asking(SKILL), status(200)),
         "http.content-type-utf8": (asking(SKILL), _is_utf8),
         "http.cross-origin": (
             _with("Origin", ORIGIN),

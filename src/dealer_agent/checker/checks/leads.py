@@ -8,7 +8,7 @@ from typing import Any
 
 from dealer_agent.checker import forms
 from dealer_agent.checker.check import check, each_of, judge_each
-from dealer_agent.checker.checks.lead_defects import VALIDATION_CODES, Lead, lead, submit, time_at
+from dealer_agent.checker.checks.lead_defects import VALIDATION_CODES, Lead, customer_of, lead, submit, time_at
 from dealer_agent.checker.checks.visits import (
     Asked,
     a_vehicle,
@@ -37,6 +37,7 @@ from dealer_agent.checker.visit_times import Span
 
 UNKNOWN_VIN = "ZZZZZZ00000000000"
 TRADE_IN = {"year": 2018, "make": "Honda", "model": "Civic", "condition": "good", "mileage": 61_000}
+ADDRESS = {"address_line_1": "1 Example Street", "city": "Nashville", "state": "TN", "zip": "37203"}
 UNKNOWN_VEHICLE = {"vin": UNKNOWN_VIN, "make": "Honda"}
 EXTRA_MEMBERS = {**UNKNOWN_VEHICLE, "lot_row": "B", "keys": 2}
 NO_TIME_GIVEN = {"appointment_type": "sales"}
@@ -83,11 +84,15 @@ def plain(target: Target) -> Lead:
     return lead(target, message=None)
 
 
+def _with_home(customer: Lead) -> Lead:
+    return {**customer, "address": dict(ADDRESS)}
+
+
 async def full(target: Target) -> Lead:
-    """A lead with a vehicle in stock, a trade-in and an appointment. Skips the check if no listing has a VIN."""
+    """A lead with an address, a vehicle in stock, a trade-in and a visit. Skips the check if no listing has a VIN."""
     made = await visit(target, VISITOR, one_time, drive=True)
     made["appointment"]["duration_minutes"] = 30
-    return made | {"trade_in": dict(TRADE_IN)}
+    return made | {"trade_in": dict(TRADE_IN), "customer": _with_home(made["customer"])}
 
 
 def of_no_time(target: Target) -> Lead:
@@ -127,6 +132,10 @@ async def _with_trade_in(target: Target) -> Exchange:
     return await first_answered(target, await full(target), lead(target, trade_in=dict(TRADE_IN)))
 
 
+async def _with_address(target: Target) -> Exchange:
+    return await first_answered(target, await full(target), lead(target, customer=_with_home(customer_of(target))))
+
+
 def _unknown(target: Target) -> tuple[Lead, Lead]:
     return of_no_time(target), lead(target, vehicle_of_interest=UNKNOWN_VEHICLE)
 
@@ -148,6 +157,7 @@ judge_each(
     {
         "leads.accepted": (lambda target: first_answered(target, keyed(target), plain(target)), answered),
         "leads.vehicle": (_for_a_vehicle, answered),
+        "leads.address": (_with_address, answered),
         "leads.trade-in": (_with_trade_in, answered),
         "leads.vehicle-unknown": (lambda target: first_answered(target, *_unknown(target)), answered),
         "leads.vehicle-extra-members": (_with_extra_members, _accepts_unknown_vehicle),

@@ -40,6 +40,16 @@ def _payloads(change: Change, context: str | None = None) -> Breaking:
     return _replies(lambda message: change(message["parts"][0]["data"]), context)
 
 
+def _of(skill: str, change: Change) -> Breaking:
+    """Changes the response message of each success of a skill."""
+
+    async def answer(call: Call, agent: Agent) -> Answer:
+        honest = await agent(call)
+        return honest.with_message(change) if call.skill == skill else honest
+
+    return answer
+
+
 @broken("envelope.reply.message")
 async def adds_a_task(call: Call, agent: Agent) -> Answer:
     answer = await agent(call)
@@ -64,6 +74,37 @@ broken("envelope.reply.media-type")(_replies(lambda message: message["parts"][0]
 broken("envelope.reply.type")(_payloads(lambda payload: payload.update(type="response")))
 broken("envelope.reply.data")(_payloads(lambda payload: payload.update(data=[]), "check-data"))
 broken("envelope.reply.no-kind")(_replies(lambda message: message["parts"][0].update(kind="data")))
+
+
+@broken("envelope.reply.message-id", name="envelope.reply.message-id.facets")
+async def repeats_the_message_id_in_facets(call: Call, agent: Agent) -> Answer:
+    answer = await agent(call)
+    found = message_of(call).get("messageId")
+    return (
+        answer.with_message(lambda message: message.update(messageId=found))
+        if call.skill == "inventory.facets"
+        else answer
+    )
+
+
+broken("envelope.reply.media-type", name="envelope.reply.media-type.vehicle")(
+    _of(
+        "inventory.vehicle",
+        lambda message: message["parts"][0].update(mediaType="application/vnd.proto.vehicle-detail-request+json"),
+    )
+)
+broken("envelope.reply.type", name="envelope.reply.type.search")(
+    _of("inventory.search", lambda message: message["parts"][0]["data"].pop("type"))
+)
+broken("envelope.reply.one-part", name="envelope.reply.one-part.facets")(
+    _of("inventory.facets", lambda message: message["parts"].append(message["parts"][0]))
+)
+broken("envelope.reply.no-kind", name="envelope.reply.no-kind.search")(
+    _of("inventory.search", lambda message: message["parts"][0].update(kind="data"))
+)
+broken("envelope.reply.role", name="envelope.reply.role.vehicle")(
+    _of("inventory.vehicle", lambda message: message.update(role="agent"))
+)
 broken("envelope.reply.context-id")(_replies(lambda message: message.pop("contextId", None)))
 
 

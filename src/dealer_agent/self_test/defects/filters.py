@@ -175,6 +175,13 @@ broken("range.minimum-above-maximum")(
 broken("range.zero")(
     reads_filters(lambda members: only_filter(members, "price_min") == 0, lambda _: {"price_min": 30_000})
 )
+broken("range.price-with-fees")(
+    reads_filters(
+        lambda members: set(members.get("filters") or ()) == {"price_max"},
+        lambda found: {"price_max": found["price_max"] + 599},
+    )
+)
+broken("filters.make-and-condition")(reads_filters(with_filters("make", "condition"), without_filter("condition")))
 broken("filters.two-lists")(reads_filters(with_filters("make", "body"), without_filter("body")))
 broken("filters.list-and-range")(reads_filters(with_filters("condition", "price_max"), without_filter("condition")))
 broken("filters.two-ranges")(reads_filters(with_filters("year_min", "price_max"), without_filter("price_max")))

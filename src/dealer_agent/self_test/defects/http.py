@@ -68,6 +68,14 @@ broken("http.status")(
 )
 
 
+broken("http.status", name="http.status.search")(
+    changes_answers(
+        lambda call: call.skill == "inventory.search",
+        lambda answer: answer.with_status(206) if answer.status == 200 else answer,
+    )
+)
+
+
 def _is_body(test: Callable[[bytes], object]) -> When:
     return lambda call: is_post(call) and call.path.endswith("/message:send") and test(call.body)
 

@@ -189,6 +189,7 @@ answers(
 # Valid leads
 refuses("leads.accepted", is_simple)
 refuses("leads.vehicle", lambda payload: vehicle(payload).get("vin", UNKNOWN_VIN) != UNKNOWN_VIN)
+refuses("leads.address", lambda payload: "address" in customer(payload))
 refuses("leads.trade-in", lambda payload: "trade_in" in payload)
 refuses("leads.vehicle-extra-members", lambda payload: "lot_row" in vehicle(payload))
 refuses("leads.vehicle-unknown", lambda payload: vehicle(payload).get("vin") == UNKNOWN_VIN, "VEHICLE_NOT_FOUND")
