@@ -76,6 +76,12 @@ def test_json_rpc_is_preferred_and_the_caller_can_choose() -> None:
     assert "no usable interface" in refused(only, binding="JSONRPC")
 
 
+def test_a_card_is_printed_without_its_document() -> None:
+    found = read(card(URL))
+    assert found.document["name"] == "Test Motors"
+    assert len(repr(found)) < 1_000
+
+
 def test_the_names_of_this_machine_are_one_origin() -> None:
     """The demo's card names 127.0.0.1, and its user says localhost."""
     found = read(card("http://127.0.0.1:8080"), "http://localhost:8080", token="secret")

@@ -5,7 +5,7 @@ Both forms of a card are read: camelCase and snake_case. Only the members that t
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import httpx
@@ -79,7 +79,7 @@ class Card:
     revision: tuple[int, int] | None
     declares_idempotency: bool
     skills: frozenset[str]
-    document: dict[str, Any]
+    document: dict[str, Any] = field(repr=False)
 
     @property
     def source_agent_is_object(self) -> bool:
