@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from io import BytesIO
 from pathlib import Path
@@ -60,6 +61,19 @@ def test_an_implausible_price_holds_its_unit_back_and_no_other(layout: str) -> N
             assert "units_held" in {finding.check for finding in done.outcome.findings}
             dealer.imports(file.data())
             assert dealer.held() == {}
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.requirement("held-new")
+def test_a_car_is_not_shown_twice_where_a_second_row_lacks_its_vin(first: bool) -> None:
+    file = feed_file("canonical")
+    second = file.rows[ROW] | {file.columns["vin"]: "", file.columns["selling_price"]: "20000"}
+    rows = (second, *file.rows) if first else (*file.rows, second)
+    with feed_days(file.data()) as dealer:
+        before = dealer.live()
+        dealer.imports(replace(file, rows=rows).data())
+        assert dealer.live() == before
+        assert [held.reason for held in dealer.held().values()] == ["repeated"]
 
 
 @pytest.mark.parametrize("layout", DELIMITED)

@@ -110,6 +110,7 @@ class _Tally:
         # The number of the unit, or the line of a row of a sold unit as a negative number.
         self.outcomes: dict[str, int] = {}
         self.earlier: dict[str, list[int]] = {}
+        self.vin_by_stock: dict[str, str] = {}
         self.refused = _RowProblems()
         self.warnings = _RowProblems()
         self.filled: Counter[str] = Counter()
@@ -152,6 +153,8 @@ class _Tally:
             self.earlier.setdefault(key, []).append(self.line(before))
             doubts = self._doubts_of_repeat(key, before, line, reading)
         self.outcomes[key] = -line if reading.unit is None else self.units.add(line, reading.unit)
+        if reading.unit is not None and isinstance(reading.unit.stock, str) and reading.unit.stock != key:
+            self.vin_by_stock[reading.unit.stock] = key
         if doubts:
             self.doubts[key] = doubts
             if len(self.doubts) > MOST_DOUBTFUL:
@@ -169,6 +172,14 @@ class _Tally:
             doubts.append(doubt("repeated", text=f"{contrary}, on lines {self.line(before)} and {line}"))
         return tuple(dict.fromkeys(doubts))
 
+    def _doubt_rows_without_vin(self) -> None:
+        """A row without a VIN, whose stock number a row with a VIN has too, would show one car twice."""
+        for stock, vin in self.vin_by_stock.items():
+            if (without := self.outcomes.get(stock, -1)) >= 0:
+                lines = f"{self.line(self.outcomes[vin])} and {self.line(without)}"
+                twice = doubt("repeated", text=f"one row has the VIN {vin} and the other has none, on lines {lines}")
+                self.doubts[stock] = (*self.doubts.get(stock, ()), twice)
+
     def _add_up_filled(self) -> None:
         for members, rows in self._filled.items():
             for member in members:
@@ -182,6 +193,7 @@ class _Tally:
         if self.on_progress is not None:
             self.on_progress(self.total, self.total)
         self._add_up_filled()
+        self._doubt_rows_without_vin()
         self.units.keep(outcome for outcome in self.outcomes.values() if outcome >= 0)
         sold = _RowProblems()
         for key, outcome in self.outcomes.items():
