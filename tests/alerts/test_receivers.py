@@ -153,7 +153,7 @@ def test_every_condition_has_its_sentences(condition: str) -> None:
 @pytest.mark.parametrize(
     ("toml", "problem"),
     [
-        ('mail = ["nobody"]', "no e-mail address"),
+        ('mail = ["nobody"]', "not an e-mail address"),
         ('webhook_url = "http://alerts.example.com/"', "must begin with https://"),
         ('webhook_url = "https://user:secret@example.com/"', "no user name and no password"),
         ('off = ["feed_lat"]', "did you mean feed_late?"),

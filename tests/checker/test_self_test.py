@@ -14,7 +14,7 @@ def test_the_matrix_names_each_chosen_defect_and_what_failed() -> None:
     done = command_here("check", "--self-test", "--only", "envelope.reply.role", "--only", "search.total", "--json")
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
-    assert [document["found"], document["of"]] == [2, 2]
+    assert [document["found"], document["of"]] == [3, 3]
     assert document["defects"][0] == {
         "name": "envelope.reply.role",
         "says": "Responds with the role `agent`.",

@@ -62,7 +62,7 @@ def test_a_sound_value_is_given_back_in_its_proper_form(
     ],
 )
 def test_an_unsound_value_is_refused(reader: Callable[[str], object], written: str) -> None:
-    with pytest.raises(ValueError, match=r"is empty|must be|is no |is not a "):
+    with pytest.raises(ValueError, match=r"is empty|must be|is no |is not an? "):
         reader(written)
 
 
