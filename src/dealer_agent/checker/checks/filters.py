@@ -134,9 +134,8 @@ async def _below_fees(target: Target) -> Case:
 
 async def _make_and_condition(target: Target) -> Case:
     make = await word_of(target, "make")
-    found = [
-        each["condition"] for each in await target.listings() if each.get("make") == make and each.get("condition")
-    ]
+    listings = [each for each in await target.listings() if each.get("make") == make]
+    found = [each["condition"] for each in listings if isinstance(each.get("condition"), str)]
     condition = min(
         need(found, "No listing has both make and condition."), key=lambda value: (found.count(value), value)
     )

@@ -107,7 +107,7 @@ async def _information(target: Target) -> Listing:
 @check("information.hours-order")
 async def _(target: Target) -> None:
     rooftops = dicts((await _information(target)).get("rooftops"))
-    weeks = [week["value"] for each in rooftops for week in dicts(each.get("schedules"))]
+    weeks = [week.get("value") for each in rooftops for week in dicts(each.get("schedules"))]
     days = [(day, hours) for week in weeks if isinstance(week, dict) for day, hours in week.items()]
     known = [(day, each) for day, each in days if isinstance(each, dict) and forms.clock(each.get("open"))]
     for day, hours in need(known, "No rooftop has hours."):
