@@ -162,6 +162,7 @@ def _verifies(signature: Signature, key: dict[str, Any], content: bytes) -> bool
     public = {name: value for name, value in key.items() if name not in PRIVATE_MEMBERS}
     try:
         PyJWS().decode(token, jwt.PyJWK(public), algorithms=ALGORITHMS)
-    except jwt.PyJWTError:
+    # The library raises the others if a member of the key or the header is absent, or has another type, such as a list.
+    except (jwt.PyJWTError, TypeError, ValueError, KeyError, AttributeError):
         return False
     return True
