@@ -225,7 +225,7 @@ def _rank(group: "Group") -> int:
 
 
 def _prose(text: str, style: str = "") -> Text:
-    """A sentence, in which what stands between backticks has a style of its own."""
+    """A sentence for the terminal. Words between backticks get another style."""
     parts = plain(text).split("`")
     return Text.assemble(*((part, "italic" if index % 2 else "") for index, part in enumerate(parts)), style=style)
 

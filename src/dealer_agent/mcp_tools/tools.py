@@ -62,7 +62,7 @@ _MEANINGS: Final[Mapping[str, str]] = {
     "query": "One to three words of a listing, such as `sunroof` or `third row`. Not a sentence: every word must be "
     "found. Makes, prices and years belong into their own filters.",
 }
-"""What a model is told about a member in place of its description in the schema."""
+"""Descriptions of members for models. They replace those of the schema."""
 
 
 @dataclass(frozen=True)

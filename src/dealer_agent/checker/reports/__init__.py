@@ -183,7 +183,7 @@ def _width(words: str) -> int:
 
 
 def _prose(text: str) -> Markup:
-    """A sentence for the page: escaped, and with what stands between backticks as code."""
+    """A sentence for the page. It is escaped, and words between backticks become code."""
     return Markup(_CODE.sub(r"<code>\1</code>", str(escape(plain(text)))))  # noqa: S704 - it is escaped before.
 
 

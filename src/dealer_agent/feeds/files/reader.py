@@ -156,12 +156,15 @@ class _Tally:
         if reading.unit is not None and isinstance(reading.unit.stock, str) and reading.unit.stock != key:
             self.vin_by_stock[reading.unit.stock] = key
         if doubts:
-            self.doubts[key] = doubts
-            if len(self.doubts) > MOST_DOUBTFUL:
-                raise FeedError(
-                    f"More than {MOST_DOUBTFUL:,} units are implausible. Line {line}: {doubts[0].sentence} "
-                    "Correct the export."
-                )
+            self._keep_doubts(key, line, doubts)
+
+    def _keep_doubts(self, key: str, line: int, doubts: tuple[Doubt, ...]) -> None:
+        self.doubts[key] = doubts
+        if len(self.doubts) > MOST_DOUBTFUL:
+            raise FeedError(
+                f"More than {MOST_DOUBTFUL:,} units are implausible. Line {line}: {doubts[0].sentence} "
+                "Correct the export."
+            )
 
     def _doubts_of_repeat(self, key: str, before: int, line: int, reading: ParsedRow) -> tuple[Doubt, ...]:
         """The doubts about a unit whose rows are repeated: those of all rows, and another if the rows contradict."""
@@ -178,7 +181,7 @@ class _Tally:
             if (without := self.outcomes.get(stock, -1)) >= 0:
                 lines = f"{self.line(self.outcomes[vin])} and {self.line(without)}"
                 twice = doubt("repeated", text=f"one row has the VIN {vin} and the other has none, on lines {lines}")
-                self.doubts[stock] = (*self.doubts.get(stock, ()), twice)
+                self._keep_doubts(stock, self.line(without), (*self.doubts.get(stock, ()), twice))
 
     def _add_up_filled(self) -> None:
         for members, rows in self._filled.items():
