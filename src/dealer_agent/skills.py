@@ -12,6 +12,7 @@ from typing import Any, cast
 import msgspec
 from msgspec import UNSET
 
+from dealer_agent.callers import Caller
 from dealer_agent.config.settings import SearchSettings
 from dealer_agent.dealers.information import dealer_information, offered_price
 from dealer_agent.dealers.profile import Profile
@@ -114,11 +115,11 @@ def read(dealer: Dealer, request: Request) -> SkillResponse:
 
 
 async def submit_lead(
-    dealer: Dealer, request: Request, *, token_id: str | None, body: bytes, seconds: float
+    dealer: Dealer, request: Request, *, caller: Caller, body: bytes, seconds: float
 ) -> SkillResponse:
     """lead.submit (docs/protocol.md#lead-submit), for a valid payload.
 
-    `token_id` is that of the caller's token. `body` is the body as received: the consent record has its hash. `seconds`
+    `body` is the body as received: the consent record has its hash. `seconds`
     is the time left for the database.
 
     Raises StorageError and ProtocolError. Only code and time of a refused lead are stored. There are two exceptions:
@@ -127,7 +128,7 @@ async def submit_lead(
     now = datetime.now(UTC)
     try:
         assert request.plain is not None, "the payload is checked before"
-        lead = PreparedLead.of(cast(LeadSubmitRequest, request.payload), request.plain, token_id, body, request.version)
+        lead = PreparedLead.of(cast(LeadSubmitRequest, request.payload), request.plain, caller, body, request.version)
         return await dealer.lead_intake.submit(lead, dealer.catalogue, now, seconds)
     except InternalError:
         raise

@@ -13,6 +13,7 @@ from tests.acceptance.dealers import stocked_dealer
 from tests.skills.sample_dealers import a_lead
 from tests.skills.visiting import listing
 
+from dealer_agent.callers import ANONYMOUS
 from dealer_agent.config import Settings, load_settings
 from dealer_agent.feeds.collection.collection import feed_rows
 from dealer_agent.inventory.catalogue import Catalogue
@@ -84,7 +85,7 @@ class Filled:
         agreed = {"granted_at": (now - timedelta(minutes=1)).isoformat()}
         lead = a_lead(source_agent=AGENT, **members)
         lead["consent"] |= agreed
-        prepared = PreparedLead.of(msgspec.convert(lead, LeadSubmitRequest), lead, None, b"")
+        prepared = PreparedLead.of(msgspec.convert(lead, LeadSubmitRequest), lead, ANONYMOUS, b"")
         settings = self.settings
         with (
             Store.open(settings.database_url, settings.cipher) as store,

@@ -63,15 +63,15 @@ class Counted:
         self.counting = Counting(store, self.requests, lambda _: self.catalogue)
         self.dealer = self.requests.of_dealer(DEALER, ZONE, agents)
 
-    def search(self, block: FilterBlock, token_id: str | None = None, user_agent: bytes = b"") -> None:
+    def search(self, block: FilterBlock, caller: str = "", user_agent: bytes = b"") -> None:
         filters = msgspec.convert(block, Filters)
         total = self.catalogue.search(filters, 0, 1).total
         payload, data = InventorySearchRequest(filters=filters), b'{"total":%d,"skip":0' % total
-        self.dealer.count_answer(SEARCH, token_id, {b"user-agent": user_agent}, payload, data)
+        self.dealer.count_answer(SEARCH, caller, {b"user-agent": user_agent}, payload, data)
 
     def look(self, vehicle_id: str) -> None:
         data = msgspec.json.encode({"vehicle_id": vehicle_id, "make": "Honda"})
-        self.dealer.count_answer("inventory.vehicle", None, {}, InventoryVehicleRequest(), data)
+        self.dealer.count_answer("inventory.vehicle", "", {}, InventoryVehicleRequest(), data)
 
     def read(self, now: datetime = MONDAY) -> None:
         asyncio.run(self.counting.read(now))
@@ -215,14 +215,14 @@ def test_requests_count_for_their_agents(sqlite_store: Store) -> None:
         counted = Counted(sqlite_store, catalogue_of(LOT), agents=["ChatGPT-User", "Acme"])
         for user_agent in (b"chatgpt-user/2.0", b"Mozilla/5.0 Acme", b"", b"ACME Shopper 7", b"x" * 5000):
             counted.search({}, user_agent=user_agent)
-        counted.search({}, token_id="T1", user_agent=b"Acme")
-        counted.dealer.count(SEARCH, "RATE_LIMITED", "T1", {})
+        counted.search({}, caller="token:T1", user_agent=b"Acme")
+        counted.dealer.count(SEARCH, "RATE_LIMITED", "token:T1", {})
         counted.read()
         sums = counted.sums()
     assert sums["agents"] == {
         "ChatGPT-User inventory.search": 1,
         "Acme inventory.search": 1,
-        "T1 inventory.search": 1,
+        "token:T1 inventory.search": 1,
         "other inventory.search": 3,
     }
     assert sums["requests"] == {"inventory.search OK": 6, "inventory.search RATE_LIMITED": 1}
@@ -232,7 +232,7 @@ def test_requests_count_for_the_day_of_the_dealers_zone(counted: Counted) -> Non
     abroad = counted.requests.of_dealer("lakeside", "Asia/Tokyo")
     for hour, day in ((4, 1), (6, 2), (16, 2)):
         counted.look("v1")
-        abroad.count("inventory.facets", "OK", None, {})
+        abroad.count("inventory.facets", "OK", "", {})
         counted.read(datetime(2026, 3, 2, hour, tzinfo=UTC))
         assert counted.sums(day=date(2026, 3, day))["viewed"]["v1"] >= 1
     assert counted.sums(day=date(2026, 3, 1))["viewed"] == {"v1": 1}
@@ -270,7 +270,7 @@ def test_the_counts_of_several_dealers_are_written_under_row_level_security(post
         counted.look("v1")
         for number, other in enumerate(others):
             for _ in range(number + 1):
-                other.count("inventory.facets", "OK", None, {})
+                other.count("inventory.facets", "OK", "", {})
         counted.read()
         assert counted.sums()["viewed"] == {"v1": 1}
         for number in range(3):
@@ -306,7 +306,7 @@ def test_the_running_service_counts_requests_and_saves_them_when_it_stops(tmp_pa
     assert sums["agents"] == {
         "other inventory.search": 1,
         "ChatGPT-User inventory.search": 1,
-        f"{token_id} inventory.vehicle": 1,
+        f"token:{token_id} inventory.vehicle": 1,
         "other inventory.vehicle": 1,
         "other lead.submit": 1,
     }

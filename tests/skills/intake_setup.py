@@ -13,6 +13,7 @@ from tests.skills.sample_dealers import CIPHER
 from tests.storage.calls import read
 from tests.storage.current import make_current
 
+from dealer_agent.callers import ANONYMOUS, Caller, token_caller
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.catalogue import Catalogue
 from dealer_agent.lead_intake.intake import LeadIntake
@@ -34,6 +35,11 @@ TOKEN = "01KE7AQ2N0V5X3J8R6T4Y9W1ZT"
 """The id of the token of the one sender, where a test says nothing of senders."""
 GRANTED_AT = "2026-03-01T00:00:00Z"
 """When the customer agreed, where a test says nothing else."""
+
+
+def caller_with(token_id: str | None) -> Caller:
+    """The sender with this token; None is a sender without one."""
+    return ANONYMOUS if token_id is None else token_caller(token_id)
 
 
 @dataclass
@@ -74,7 +80,7 @@ class IntakeSetup:
         typed = msgspec.convert(plain, LeadSubmitRequest)
         if token is not None:
             self._know(token, now)
-        return asyncio.run(self.intake.submit(PreparedLead.of(typed, plain, token, b""), lot, now, 60))
+        return asyncio.run(self.intake.submit(PreparedLead.of(typed, plain, caller_with(token), b""), lot, now, 60))
 
     def _know(self, token_id: str, now: datetime) -> None:
         """Adds the token, unless the dealer of the intake has it."""

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from sqlalchemy import Connection, create_engine, event, func, select
 from tests.delivery.crm import profile_of, sams
-from tests.skills.intake_setup import EMPTY_LOT, TOKEN, IntakeSetup, open_intake
+from tests.skills.intake_setup import EMPTY_LOT, TOKEN, IntakeSetup, caller_with, open_intake
 from tests.skills.sample_dealers import a_lead
 from tests.storage.calls import at_time, list_leads, read
 
@@ -51,7 +51,7 @@ class Group:
         """Adds a lead; `after` runs at the end of its job."""
         plain = lead | {"consent": lead["consent"] | {"granted_at": "2026-03-01T00:00:00Z"}}
         typed = msgspec.convert(plain, LeadSubmitRequest)
-        job = self._desk.intake.lead_job(PreparedLead.of(typed, plain, token, b""), EMPTY_LOT, NOW)
+        job = self._desk.intake.lead_job(PreparedLead.of(typed, plain, caller_with(token), b""), EMPTY_LOT, NOW)
 
         def run(tx: Transaction) -> object:
             answer = job(tx)

@@ -86,8 +86,8 @@ def test_the_consent_record_names_the_agent_the_token_and_who_agreed(
     stored = sample_dealer.get_lead(answer.data["lead_id"])
     (given,) = stored.consents
     assert given.agent == kept
-    assert given.token_id == stored.lead.token_id
-    assert given.token_id is not None
+    assert given.caller == stored.lead.caller
+    assert given.caller is not None
     assert given.customer is not None
     assert msgspec.json.decode(given.customer) == customer(email="jordan@example.com")
 

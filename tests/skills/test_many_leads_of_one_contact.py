@@ -12,11 +12,12 @@ from typing import Any
 import msgspec
 import pytest
 from sqlalchemy import text
-from tests.skills.intake_setup import EMPTY_LOT, TOKEN, IntakeSetup
+from tests.skills.intake_setup import EMPTY_LOT, TOKEN, IntakeSetup, caller_with
 from tests.skills.sample_dealers import CIPHER, a_lead, customer
 from tests.skills.visiting import NOW, PROFILE, visit
 from tests.storage.calls import read
 
+from dealer_agent.callers import token_caller
 from dealer_agent.leads.received_lead import PreparedLead, contact_points, sender_keys
 from dealer_agent.leads.records import MOST_ADDITIONS
 from dealer_agent.protocol.skill import LeadSubmitRequest
@@ -66,7 +67,7 @@ def cost(tx: Transaction, work: Callable[[Transaction], object]) -> int:
 def job_of(at: IntakeSetup, lead: dict[str, Any], token: str | None) -> Job[Any]:
     plain = lead | {"consent": lead["consent"] | {"granted_at": "2026-03-01T00:00:00Z"}}
     typed = msgspec.convert(plain, LeadSubmitRequest)
-    return at.intake.lead_job(PreparedLead.of(typed, plain, token, b""), EMPTY_LOT, SOON)
+    return at.intake.lead_job(PreparedLead.of(typed, plain, caller_with(token), b""), EMPTY_LOT, SOON)
 
 
 def fill(at: IntakeSetup, found_by: list[str], token: str | None) -> None:
@@ -75,13 +76,13 @@ def fill(at: IntakeSetup, found_by: list[str], token: str | None) -> None:
         f"hash_{number}": CIPHER.hash(each, "lead_contacts", "contact_hash", "ridgeline")
         for number, each in enumerate(found_by)
     }
-    values = {"at": microseconds(NOW), "token": token, "words": b"[]", **hashes}
+    values = {"at": microseconds(NOW), "caller": token and token_caller(token).identity, "words": b"[]", **hashes}
     with at.store.write("ridgeline") as tx:
         word = TEXT[tx.connection.dialect.name].format
         lead_id, visit_id, delivery_id = word("'L'"), word("'A'"), word("'D'")
         statements = [
-            f"INSERT INTO leads (dealer_id, lead_id, received_at, used_at, status, rooftop, token_id) {NUMBERS} "
-            f"SELECT 'ridgeline', {lead_id}, :at + i, :at + i, 'received', '', :token FROM n",
+            f"INSERT INTO leads (dealer_id, lead_id, received_at, used_at, status, rooftop, caller) {NUMBERS} "
+            f"SELECT 'ridgeline', {lead_id}, :at + i, :at + i, 'received', '', :caller FROM n",
             *(
                 "INSERT INTO lead_contacts (dealer_id, contact_hash, vehicle_key, received_at, lead_id, contact) "
                 f"{NUMBERS} SELECT 'ridgeline', :{name}, :nothing, :at + i, {lead_id}, :words FROM n"
@@ -122,7 +123,7 @@ def test_the_next_lead_costs_the_same_after_20_000_leads_of_the_same_contact(
     typed = msgspec.convert(lead, LeadSubmitRequest)
     known = contact_points(typed.customer)
     # Strangers have one phone number and different e-mail addresses.
-    shared = known[1:] if token is None else (*known, *sender_keys(token, typed, known))
+    shared = known[1:] if token is None else (*known, *sender_keys(caller_with(token), typed, known))
     at.take(a_lead(customer=customer(**WHO)), NOW - timedelta(hours=20), token=token)
     costs = []
     for _ in range(2):

@@ -33,7 +33,7 @@ KNOWN: dict[str, Any] = {
     "other_hash": b"two",
     "most": 9,
     "granted_at": MONDAY,
-    "token_id": "T1",
+    "caller": "token:T1",
     "since": MONDAY,
     "delivery_id": "D1",
     "rooftop": "North",

@@ -206,7 +206,7 @@ def event_document(event: ConsentEvent, clock: Clock) -> dict[str, Any]:
         "scope": list(event.scope),
         "purpose": event.purpose,
         "through": event.agent,
-        "token": event.token_id,
+        "caller": event.caller,
         "text": event.consent_text,
         "by": event.by,
         "reason": event.reason,

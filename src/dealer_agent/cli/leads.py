@@ -125,8 +125,8 @@ def show(dealer: OpenDealer, lead_id: LeadIdArgument) -> dict[str, Any]:
     lead, consents, _ = whole.stored
     out.print(f"[bold]Lead {lead.lead_id}[/], {lead.status} {local(document['received'])}", markup=True)
     for_rooftop = f", for {plain(lead.rooftop)}" if lead.rooftop else ""
-    token = f", with token {lead.token_id}" if lead.token_id else ""
-    out.print(f"From {plain(lead.source_agent or ERASED)}{token}{for_rooftop}")
+    caller = f", verified as {lead.caller}" if lead.caller else ""
+    out.print(f"From {plain(lead.source_agent or ERASED)}{plain(caller)}{for_rooftop}")
     if lead.may_be_same_person_as is not None:
         out.print(f"It may be the same person as lead {lead.may_be_same_person_as}, which another sender sent.")
     if lead.erased_at is not None:
@@ -182,7 +182,7 @@ def _document(dealer: OpenDealer, whole: LeadDetails, deliveries: Sequence[Deliv
         "erased": at(lead.erased_at),
         "rooftop": lead.rooftop,
         "agent": lead.source_agent,
-        "token": lead.token_id,
+        "caller": lead.caller,
         "may_be_same_person_as": lead.may_be_same_person_as,
         "customer": decoded(lead.customer),
         "vehicle_of_interest": payload.get("vehicle_of_interest"),

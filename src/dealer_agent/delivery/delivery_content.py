@@ -82,7 +82,7 @@ def _limit_mails(store: Store, profile: Profile, delivery: DueDelivery, view: Le
     if not email:
         return
     with store.read(profile.id) as tx:
-        before = count_mails_before(tx, delivery, email, found.lead.stored.lead.token_id, MAILS_WITHIN)
+        before = count_mails_before(tx, delivery, email, found.lead.stored.lead.caller, MAILS_WITHIN)
     if before >= MOST_MAILS:
         raise DeliveryDropped(f"this address got {MOST_MAILS} such mails within 24 hours")
 

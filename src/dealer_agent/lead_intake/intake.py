@@ -76,7 +76,7 @@ class LeadIntake:
         """
         job = self.lead_job(lead, catalogue, now)
         try:
-            submitted = self._writer.submit(self._context.profile.id, job, now, Buyer(lead.token_id))
+            submitted = self._writer.submit(self._context.profile.id, job, now, Buyer(lead.caller.token_id))
             answer = await _in_time(submitted, seconds)
         except (DealerUnknown, TokenRevoked):
             self._on_result("refused")

@@ -28,8 +28,8 @@ EVEN_EXPIRED: Final = datetime.min.replace(tzinfo=UTC)
 class ConsentRecord:
     """What the customer agreed to. `request_hash` is the SHA-256 of the request as received.
 
-    `source_agent` is the agent that got the consent. `token_id` is the token of the request. `customer` is who agreed
-    (JSON in UTF-8): the law requires it with the consent, for longer than the lead itself. If it is None,
+    `source_agent` is the agent that got the consent. `caller` is the identity of a known sender. `customer` is who
+    agreed (JSON in UTF-8): the law requires it with the consent, for longer than the lead itself. If it is None,
     `storage.leads.stored_leads.record_lead` uses the lead's customer.
     """
 
@@ -43,15 +43,15 @@ class ConsentRecord:
     customer: bytes | None = None
     source_agent: str | None = None
     expires_at: datetime | None = None
-    token_id: str | None = None
+    caller: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsentEvent:
     """One event of the dealer's chain; `kind` is one of KINDS.
 
-    `granted_at`, `expires_at`, `scope`, `agent`, `token_id` and `request_hash` belong to grants; `by` and `reason` (who
-    withdrew and why) to withdrawals. After an erasure, `scope` is empty, and `agent`, `token_id`, `consent_text`,
+    `granted_at`, `expires_at`, `scope`, `agent`, `caller` and `request_hash` belong to grants; `by` and `reason` (who
+    withdrew and why) to withdrawals. After an erasure, `scope` is empty, and `agent`, `caller`, `consent_text`,
     `request_hash`, `customer`, `by` and `reason` are None.
     """
 
@@ -70,7 +70,7 @@ class ConsentEvent:
     customer: bytes | None
     by: str | None
     reason: str | None
-    token_id: str | None = None
+    caller: str | None = None
 
 
 class ChannelEvent(NamedTuple):
@@ -85,7 +85,7 @@ class ChannelEvent(NamedTuple):
 
 def is_same_consent(event: ConsentEvent, consent: ConsentRecord) -> bool:
     """Whether an event already records this consent: agents send the same one with every request."""
-    same = ("granted_at", "expires_at", "channels", "scope", "purpose", "consent_text", "customer", "token_id")
+    same = ("granted_at", "expires_at", "channels", "scope", "purpose", "consent_text", "customer", "caller")
     return (
         event.kind == GRANTED
         and event.agent == consent.source_agent

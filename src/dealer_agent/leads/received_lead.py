@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from dealer_agent.callers import Caller
 from dealer_agent.inventory.listing import Listing, RemovedUnit
 from dealer_agent.leads.consent import PURPOSE, Grant, check_consent
 from dealer_agent.leads.consent_events import ConsentRecord
@@ -49,20 +50,20 @@ def contact_points(customer: Customer) -> tuple[str, ...]:
     return tuple(found)
 
 
-def sender_keys(token_id: str | None, request: LeadSubmitRequest, contacts: Sequence[str]) -> tuple[str, ...]:
+def sender_keys(caller: Caller, request: LeadSubmitRequest, contacts: Sequence[str]) -> tuple[str, ...]:
     """The keys that identify a sender together with the customer, whose `contact_points` are `contacts`.
 
-    With a token: one key for each contact point, of the token and the contact point. Without a token the sender is
-    unknown: one key of the agent's name and all contact points.
+    A known caller: one key for each contact point, of the caller and the contact point. An anonymous sender: one key of
+    the agent's name and all contact points.
     """
-    if token_id is not None:
-        return tuple(token_sender_key(token_id, contact) for contact in contacts)
+    if caller.is_known:
+        return tuple(known_sender_key(caller.identity, contact) for contact in contacts)
     return (_json_key("agent", source_agent(request).name, *sorted(contacts)),)
 
 
-def token_sender_key(token_id: str, contact: str) -> str:
-    """The key that identifies a sender with a token together with one contact point."""
-    return _json_key("token", token_id, contact)
+def known_sender_key(identity: str, contact: str) -> str:
+    """The key that identifies a known caller together with one contact point."""
+    return _json_key("caller", identity, contact)
 
 
 def _json_key(*parts: str) -> str:
@@ -172,7 +173,7 @@ class PreparedLead:
 
     request: LeadSubmitRequest
     payload: dict[str, Any]
-    token_id: str | None
+    caller: Caller
     request_hash: bytes
     contacts: tuple[str, ...]
     senders: tuple[str, ...]
@@ -184,25 +185,25 @@ class PreparedLead:
         cls,
         request: LeadSubmitRequest,
         payload: dict[str, Any],
-        token_id: str | None,
+        caller: Caller,
         body: bytes,
         version: PublishedVersion | None = None,
     ) -> Self:
         """Prepares a lead. `body` is the body of the HTTP request."""
         contacts = contact_points(request.customer)
-        senders = sender_keys(token_id, request, contacts)
+        senders = sender_keys(caller, request, contacts)
         customer = with_normal_phone(request.customer, contacts)
-        return cls(request, payload, token_id, sha256(body).digest(), contacts, senders, customer, version)
+        return cls(request, payload, caller, sha256(body).digest(), contacts, senders, customer, version)
 
     @property
     def is_trusted(self) -> bool:
-        """Whether a token identifies the sender."""
-        return self.token_id is not None
+        """Whether the sender has proved who it is."""
+        return self.caller.is_known
 
     @property
     def key_scope(self) -> str:
-        """The scope of its idempotency key: the token, else the only one of the `sender_keys`."""
-        return self.senders[0] if self.token_id is None else _json_key("token", self.token_id)
+        """The scope of its idempotency key: the known caller, else the only one of the `sender_keys`."""
+        return _json_key("caller", self.caller.identity) if self.caller.is_known else self.senders[0]
 
     @property
     def named_rooftop(self) -> str | None:
@@ -228,7 +229,7 @@ class PreparedLead:
             vehicle_id=None if found is None else found.vehicle_id,
             vin=found.vin or None if found else None,
             stock=found.stock or None if found else None,
-            token_id=self.token_id,
+            caller=self.caller.identity or None,
             may_be_same_person_as=first_id,
         )
 
@@ -246,5 +247,5 @@ class PreparedLead:
             customer=msgspec.json.encode(Customer(person.first_name, person.last_name, person.email, person.phone)),
             source_agent=grant.source_agent or source_agent(self.request).name,
             expires_at=grant.expires_at,
-            token_id=self.token_id,
+            caller=self.caller.identity or None,
         )

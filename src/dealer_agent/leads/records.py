@@ -32,9 +32,9 @@ class LeadRecord:
     """A stored lead. `customer`, `payload` (as received) and `vehicle` (the listing) are JSON in UTF-8.
 
     `lead_id` is a ULID. `rooftop` is where the lead goes. `vehicle_id`, `vin` and `stock` are the vehicle of interest,
-    if the inventory has it. `used_at` is the last use of the lead's data; None in a new lead: `received_at`. `token_id`
-    is the sender's token, if it sent one. `may_be_same_person_as` is an earlier lead of another sender. `customer`,
-    `payload` and `source_agent` are None once the customer is erased, at `erased_at`.
+    if the inventory has it. `used_at` is the last use of the lead's data; None in a new lead: `received_at`. `caller`
+    is the identity of a known sender (`callers.Caller`). `may_be_same_person_as` is an earlier lead of another sender.
+    `customer`, `payload` and `source_agent` are None once the customer is erased, at `erased_at`.
     """
 
     lead_id: str
@@ -50,7 +50,7 @@ class LeadRecord:
     stock: str | None = None
     used_at: datetime | None = None
     erased_at: datetime | None = None
-    token_id: str | None = None
+    caller: str | None = None
     may_be_same_person_as: str | None = None
 
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from msgspec import UNSET, Struct
 
+from dealer_agent.callers import token_caller
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.listing import Unit
 from dealer_agent.leads.us_formats import money
@@ -366,7 +367,7 @@ def _of_skill(numbers: Mapping[str, int], skill: str | None) -> int:
 def read_report(tx: Transaction, profile: Profile, month: Month) -> Report:
     """The report of a month, up to now if the month is not over. Raises StorageError."""
     facts, before = _read_facts(tx, profile, month), _read_facts(tx, profile, month.previous)
-    tokens = {token.token_id: token.name for token in list_tokens(tx)}
+    tokens = {token_caller(token.token_id).identity: token.name for token in list_tokens(tx)}
     return make_report(profile, month, facts, before, Names(tokens, find_units(tx, shown_units(facts))))
 
 

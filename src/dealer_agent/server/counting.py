@@ -58,7 +58,7 @@ Answered = tuple[InventorySearchRequest | InventoryVehicleRequest, bytes]
 class Counted(NamedTuple):
     """What a dealer's requests of about one second were: their number by (skill, outcome, agent), and the kept ones.
 
-    `zone` is the dealer's time zone. An agent is the id of a token, a name of the dealer's list, or OTHER.
+    `zone` is the dealer's time zone. An agent is the identity of a known caller, a name of the dealer's list, or OTHER.
     """
 
     dealer_id: str
@@ -87,26 +87,26 @@ class DealerCounts:
         self._kept: list[Answered] = []
 
     def count_answer(
-        self, skill: str, token_id: str | None, fields: Mapping[bytes, bytes], payload: Payload | None, data: bytes
+        self, skill: str, caller: str, fields: Mapping[bytes, bytes], payload: Payload | None, data: bytes
     ) -> None:
         """Counts an answered request, and keeps it while there is room. `data` begins the JSON of the response's data.
 
-        `fields` are the headers of the request.
+        `caller` is the identity of the caller, empty if it is anonymous. `fields` are the headers of the request.
         """
-        if token_id is None and not self._agents:
+        if not caller and not self._agents:
             try:
                 self._answered[skill] += 1
             except KeyError:
                 self._register()
                 self._answered[skill] = 1
         else:
-            self.count(skill, OK, token_id, fields)
+            self.count(skill, OK, caller, fields)
         if len(self._kept) < MOST_KEPT and isinstance(payload, InventorySearchRequest | InventoryVehicleRequest):
             self._kept.append((payload, data))
 
-    def count(self, skill: str, outcome: str, token_id: str | None, fields: Mapping[bytes, bytes]) -> None:
+    def count(self, skill: str, outcome: str, caller: str, fields: Mapping[bytes, bytes]) -> None:
         """Counts a request with its outcome."""
-        kind = skill, outcome, token_id or self._listed(fields.get(b"user-agent", b""))
+        kind = skill, outcome, caller or self._listed(fields.get(b"user-agent", b""))
         if kind not in self._requests:
             self._register()
             if len(self._requests) >= MOST_KINDS:

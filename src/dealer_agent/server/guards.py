@@ -18,6 +18,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_plus
 
+from dealer_agent.callers import ANONYMOUS, Caller, token_caller
 from dealer_agent.protocol.envelope import LEAD, Request
 from dealer_agent.protocol.errors import AuthRequired, ProtocolError, UnsupportedSkill, VersionNotSupported
 from dealer_agent.protocol.ids import new_ulid
@@ -30,7 +31,7 @@ from dealer_agent.server.bindings import Binding
 from dealer_agent.server.body import JSON, not_a_lead, too_large, wrong_media_type
 from dealer_agent.server.client_address import client_address
 from dealer_agent.server.error_responses import NOT_VALID_HERE
-from dealer_agent.server.limits import ADDRESS_RULE, TOKEN_CLIENT
+from dealer_agent.server.limits import ADDRESS_RULE, KNOWN_CLIENT
 from dealer_agent.server.log import RequestLine
 from dealer_agent.server.service import BAD_TOKENS_RULE, MALFORMED_LEADS_RULE, Service
 from dealer_agent.server.tokens import bearer_token
@@ -84,7 +85,7 @@ class IncomingRequest:
     line: RequestLine = field(init=False)
     vocabulary: Vocabulary = field(init=False)
     address: str = field(init=False)
-    token_id: str | None = field(default=None, init=False)
+    caller: Caller = field(default=ANONYMOUS, init=False)
     body: bytes = field(init=False)
     cost: int = field(init=False)
     is_lead: bool = field(init=False)
@@ -101,8 +102,8 @@ class IncomingRequest:
 
     @property
     def client(self) -> str:
-        """The client that the rate of a skill counts: its token, or its IP address if it sent no token."""
-        return f"{TOKEN_CLIENT}{self.token_id}" if self.token_id else self.address
+        """The client that the rate of a skill counts: a known caller, or the IP address of an anonymous one."""
+        return f"{KNOWN_CLIENT}{self.caller.identity}" if self.caller.identity else self.address
 
     def count(self, rule: str, client: str, cost: int = 1, *, refuses: bool = True) -> None:
         """Counts the request against a rule (429), or notes it for the shared store."""
@@ -153,12 +154,15 @@ def check_token(incoming: IncomingRequest) -> None:
     """
     service, authorization = incoming.service, incoming.fields.get(b"authorization")
     token = None if authorization is None else bearer_token(authorization.decode("latin-1"))
-    incoming.token_id = None if token is None else service.tokens.owner(token)
-    if token is None and service.settings.every_skill_needs_token:
-        raise AuthRequired("Send a token: Authorization: Bearer <ACCESS_TOKEN>.")
-    if token is not None and incoming.token_id is None:
+    if token is None:
+        if service.settings.every_skill_needs_token:
+            raise AuthRequired("Send a token: Authorization: Bearer <ACCESS_TOKEN>.")
+        return
+    token_id = service.tokens.owner(token)
+    if token_id is None:
         incoming.count(BAD_TOKENS_RULE, incoming.address)
         raise AuthRequired(NOT_VALID_HERE)
+    incoming.caller = token_caller(token_id)
 
 
 def count_body(incoming: IncomingRequest) -> None:
@@ -251,7 +255,7 @@ def check_skill(incoming: IncomingRequest) -> None:
 def check_skill_token(incoming: IncomingRequest) -> None:
     """Refuses a request without a token if its skill requires one (401)."""
     skill_id = incoming.request.skill.id
-    if incoming.token_id is None and skill_id in incoming.service.settings.token_skills:
+    if not incoming.caller.is_known and skill_id in incoming.service.settings.token_skills:
         raise AuthRequired(f"{skill_id} asks for a token: Authorization: Bearer <ACCESS_TOKEN>.")
 
 

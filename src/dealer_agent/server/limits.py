@@ -7,7 +7,7 @@ with the client's first request, so the wait that a refusal names is exact.
 The counters are in one memory-mapped file of fixed size: a table of blocks, each with several sets. All counters of a
 client are in one block, and its counters for one rule are in one set of it. A process uses a block under the kernel's
 lock on its bytes. When a set is full, the new counter replaces the one that expires first. So very many IP
-addresses need no more memory. Tokens have blocks of their own, because anybody with an IPv6 network has enough
+addresses need no more memory. Known callers have blocks of their own, because anybody with an IPv6 network has enough
 addresses to replace all counters in the others. The file holds keyed hashes, never an IP address or a token.
 
 In an installation, each dealer has its own rules and its own counters (`RateLimits.of_dealer`), in a block for each
@@ -52,8 +52,8 @@ INSTALLATION_BLOCKS = 8192
 _CLOCK_GRACE_SECONDS = 1.0
 
 
-TOKEN_CLIENT = "token:"  # noqa: S105 - not a secret.
-"""The beginning of the name of a client that is a token, and no IP address."""
+KNOWN_CLIENT = "known:"
+"""The beginning of the name of a client that has proved who it is. It is not an IP address."""
 ADDRESS_RULE = "address"
 """The rule that counts every request for the address of its client."""
 
@@ -156,8 +156,8 @@ class RateLimits:
         self, owner: _Rules, rules: tuple[str, ...], client: str
     ) -> tuple[int, list[tuple[str, int, list[_Limit]]]]:
         """The offset of a client's block; for each rule with limits: its name, the offset of its set, its limits."""
-        of_tokens = self._blocks // 8
-        first, last = (0, of_tokens) if client.startswith(TOKEN_CLIENT) and of_tokens else (of_tokens, self._blocks)
+        of_known = self._blocks // 8
+        first, last = (0, of_known) if client.startswith(KNOWN_CLIENT) and of_known else (of_known, self._blocks)
         client = f"{owner.owner}\0{client}"
         digest = blake2b(client.encode(errors="surrogatepass"), digest_size=4, key=self._key).digest()
         block = _HEADER_BYTES + (first + int.from_bytes(digest) % (last - first)) * _BLOCK_BYTES

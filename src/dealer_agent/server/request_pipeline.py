@@ -151,7 +151,9 @@ def _read(incoming: IncomingRequest) -> SkillResponse:
     else:
         with incoming.span.step(request.skill.id):
             result = read(service.dealer, request)
-    service.counts.count_answer(request.skill.id, incoming.token_id, incoming.fields, request.payload, result.data)
+    service.counts.count_answer(
+        request.skill.id, incoming.caller.identity, incoming.fields, request.payload, result.data
+    )
     return result
 
 
@@ -164,13 +166,13 @@ async def _submit_lead(incoming: IncomingRequest) -> SkillResponse:
     try:
         with nullcontext() if incoming.span is None else incoming.span.step(incoming.request.skill.id):
             result = await submit_lead(
-                service.dealer, incoming.request, token_id=incoming.token_id, body=incoming.body, seconds=seconds
+                service.dealer, incoming.request, caller=incoming.caller, body=incoming.body, seconds=seconds
             )
     except (ContactConsentRequired, InvalidConsent):
         count_malformed_lead(incoming)
         await share_counts(incoming)
         raise
-    service.counts.count(incoming.request.skill.id, lead_outcome(result), incoming.token_id, incoming.fields)
+    service.counts.count(incoming.request.skill.id, lead_outcome(result), incoming.caller.identity, incoming.fields)
     return result
 
 
@@ -189,7 +191,7 @@ def _failure(incoming: IncomingRequest, cause: Exception) -> HttpResponse:
     error, error_id = as_protocol_error(cause, line.request_id), f"err_{line.request_id}"
     line.code, line.error_id = error.code, error_id
     skill_id = UNKNOWN_SKILL if line.skill is UNSET else line.skill
-    incoming.service.counts.count(skill_id, error.code, incoming.token_id, incoming.fields)
+    incoming.service.counts.count(skill_id, error.code, incoming.caller.identity, incoming.fields)
     if error.http >= 500 and line.skill == LEAD_SUBMIT.id:
         incoming.service.process.failed_leads[incoming.service.dealer_id] += 1
     status, body = incoming.binding.encode_error(

@@ -39,10 +39,10 @@ from sqlalchemy import (
 
 from dealer_agent.storage.columns import ExternalText, UtcTime, columns, sealed
 
-FIRST_SCHEMA_VERSION = "0022"
+FIRST_SCHEMA_VERSION = "0023"
 """The schema version of the first migration. A database with an older one cannot be upgraded."""
 
-SCHEMA_VERSION = "0022"
+SCHEMA_VERSION = "0023"
 """The schema version of the newest migration. All have four digits, so that they sort by age."""
 
 metadata = MetaData()
@@ -296,12 +296,12 @@ feed_files = dealer_table(
 
 # `rooftop` is where the lead goes. `vehicle` is the listing at the time of the lead (JSON, nothing personal). `used_at`
 # is the last use of the customer's data: disposal counts from it. `source_agent` is the name that the sender gave.
-# `token_id` is the sender's token, if it sent one. `may_be_same_person_as` is an earlier lead of another sender, with
-# the same vehicle and one of the same contact points; erasing either lead removes it.
+# `caller` is the identity of a known sender (`callers.Caller`). `may_be_same_person_as` is an earlier lead of another
+# sender, with the same vehicle and one of the same contact points; erasing either lead removes it.
 leads = dealer_table(
     "leads",
-    columns(String, "lead_id", "status", "token_id", "may_be_same_person_as"),
-    columns(ExternalText, "rooftop", "vehicle_id", "vin", "stock"),
+    columns(String, "lead_id", "status", "may_be_same_person_as"),
+    columns(ExternalText, "caller", "rooftop", "vehicle_id", "vin", "stock"),
     columns(UtcTime, "received_at", "used_at", "erased_at"),
     columns(LargeBinary, "vehicle"),
     sealed("source_agent", "customer", "payload"),

@@ -9,8 +9,8 @@ from msgspec import Struct
 from sqlalchemy import String, bindparam, func, or_, select, tuple_
 
 from dealer_agent.dealers.routing import Kind, NewDelivery
-from dealer_agent.leads.received_lead import token_sender_key
-from dealer_agent.storage.columns import UtcTime
+from dealer_agent.leads.received_lead import known_sender_key
+from dealer_agent.storage.columns import ExternalText, UtcTime
 from dealer_agent.storage.deliveries.outbox import (
     KEEP_LEASE,
     WHOLE_LEADS,
@@ -81,14 +81,14 @@ READ_HISTORY = Prepared(
     )
 )
 
-# Leads without a token have NULL: both databases compare two NULLs with IS NOT DISTINCT FROM.
+# Leads of anonymous callers have NULL: both databases compare two NULLs with IS NOT DISTINCT FROM.
 COUNT_MAILS_BEFORE = (
     select(func.count())
     .select_from(outbox)
     .join(leads)
     .where(
         of_leads(outbox),
-        leads.c.token_id.is_not_distinct_from(bindparam("token_id", type_=String)),
+        leads.c.caller.is_not_distinct_from(bindparam("caller", type_=ExternalText)),
         outbox.c.kind == bindparam("kind"),
         outbox.c.state.in_(("waiting", "sent")),
         outbox.c.created_at > bindparam("since"),
@@ -153,23 +153,23 @@ def decrypted_document(tx: Transaction, delivery: DueDelivery) -> StoredDocument
 
 
 def count_mails_before(
-    tx: Transaction, delivery: DueDelivery, email: str, token_id: str | None, within: timedelta
+    tx: Transaction, delivery: DueDelivery, email: str, caller: str | None, within: timedelta
 ) -> int:
     """How many mails of this kind the e-mail address got, or will get, in the time `within` before this delivery.
 
-    It counts the leads with the same token, or all leads without one: nothing distinguishes senders without a token,
-    and they must not use up the mails of a sender with a token. `email` is normalised. It looks at the newest
+    It counts the leads of the same known caller, or all leads of anonymous ones: nothing distinguishes these, and they
+    must not use up the mails of a known caller. `email` is normalised. It looks at the newest
     MOST_LEADS leads only. If all of them came within that time, the result is at least MOST_LEADS.
     """
     contact = f"email:{email}"
-    contact = contact if token_id is None else token_sender_key(token_id, contact)
+    contact = contact if caller is None else known_sender_key(caller, contact)
     newest = newest_leads_of(tx, [contact], MOST_LEADS)
     since = delivery.tried_since - within
     if sum(at > since for at in newest.values()) >= MOST_LEADS:
         return MOST_LEADS
     sought = {
         "lead_ids": list(newest),
-        "token_id": token_id,
+        "caller": caller,
         "kind": delivery.kind,
         "since": since,
         "at": delivery.tried_since,

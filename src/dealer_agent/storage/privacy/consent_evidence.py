@@ -111,7 +111,7 @@ def _said(event: ConsentEvent) -> bytes:
         "text": event.consent_text,
         "scope": event.scope,
         "agent": event.agent,
-        "token_id": event.token_id,
+        "caller": event.caller,
         "request_hash": event.request_hash and event.request_hash.hex(),
         "by": event.by,
         "reason": event.reason,

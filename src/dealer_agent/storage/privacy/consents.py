@@ -44,7 +44,7 @@ REVOKED_BEFORE = "revoked on another lead after this consent was given"
 """The reason of an event that repeats a withdrawal."""
 
 
-class _Body(Struct, omit_defaults=True, rename={"consent_text": "text", "token_id": "token"}):
+class _Body(Struct, omit_defaults=True, rename={"consent_text": "text"}):
     """The encrypted part of an event."""
 
     salt: bytes
@@ -55,7 +55,7 @@ class _Body(Struct, omit_defaults=True, rename={"consent_text": "text", "token_i
     reason: str | None = None
     scope: tuple[str, ...] = ()
     agent: str | None = None
-    token_id: str | None = None
+    caller: str | None = None
 
 
 READ_EVENTS = Prepared(select(consent_events).where(of_lead(consent_events)).order_by(consent_events.c.number))
@@ -122,7 +122,7 @@ def grant(tx: Transaction, lead_id: str, consent: ConsentRecord) -> int:
         customer=consent.customer,
         scope=consent.scope,
         agent=consent.source_agent,
-        token_id=consent.token_id,
+        caller=consent.caller,
     )
     return append(tx, event, msgspec.msgpack.encode(body))
 

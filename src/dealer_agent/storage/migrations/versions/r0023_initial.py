@@ -7,7 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0022"
+revision = "0023"
 down_revision = None
 
 TYPES: dict[str, type[sa.types.TypeEngine[Any]]] = {
@@ -345,11 +345,11 @@ def _make_tables_of_leads() -> None:
     _table(
         "leads",
         "lead_id",
-        text="lead_id status rooftop vehicle_id vin stock token_id may_be_same_person_as",
+        text="lead_id status rooftop vehicle_id vin stock caller may_be_same_person_as",
         numbers="received_at used_at erased_at",
         data="vehicle",
         sealed="source_agent customer payload",
-        nullable="erased_at source_agent vehicle_id vin stock vehicle token_id may_be_same_person_as customer payload",
+        nullable="erased_at source_agent vehicle_id vin stock vehicle caller may_be_same_person_as customer payload",
         indexes=["received_at lead_id", "used_at"],
     )
     _index("leads", "may_be_same_person_as", where="may_be_same_person_as IS NOT NULL")

@@ -1,0 +1,72 @@
+"""The sender of a request (docs/protocol.md#callers). Pure.
+
+The guards decide it once for each request. Everything else reads it: limits, the owner of a lead, idempotency keys,
+counts and logs. `source_agent` in a payload is only a claim, and decides nothing.
+"""
+
+from typing import Literal, NamedTuple
+
+CallerClass = Literal["anonymous", "token", "signed", "issued"]
+"""How a caller proves who it is: not at all; with a token of the dealer; with a signature of its requests; with an
+access token of an issuer that the dealer trusts."""
+
+TOKEN_PREFIX = "token:"  # noqa: S105 - not a secret.
+
+
+class Caller(NamedTuple):
+    """A sender. `identity` is what its class proves, and is never a claim; it is empty for an anonymous caller.
+
+    - token: `token:` and the id of the token
+    - signed: the origin of its key directory, such as `https://agent.example`
+    - issued: the issuer, `#` and the client id, such as `https://login.example#shopping-agent`
+
+    `scopes` are the scopes of its access token (`protocol.skill.Skill.scope`). None allows every skill.
+    """
+
+    kind: CallerClass
+    identity: str = ""
+    scopes: frozenset[str] | None = None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it has proved who it is."""
+        return self.kind != "anonymous"
+
+    @property
+    def token_id(self) -> str | None:
+        """The id of the dealer's token that it sent."""
+        return token_id_of(self.identity)
+
+
+ANONYMOUS = Caller("anonymous")
+
+
+def token_caller(token_id: str, scopes: frozenset[str] | None = None) -> Caller:
+    """The owner of a token of the dealer."""
+    return Caller("token", f"{TOKEN_PREFIX}{token_id}", scopes)
+
+
+def signed(origin: str) -> Caller:
+    """The agent whose keys are at an origin."""
+    return Caller("signed", origin)
+
+
+def issued(issuer: str, client_id: str, scopes: frozenset[str] | None = None) -> Caller:
+    """The client to which an issuer has given an access token."""
+    return Caller("issued", f"{issuer}#{client_id}", scopes)
+
+
+def token_id_of(identity: str | None) -> str | None:
+    """The id of the token in an identity; None for other identities."""
+    if identity is None or not identity.startswith(TOKEN_PREFIX):
+        return None
+    return identity.removeprefix(TOKEN_PREFIX)
+
+
+def class_of(identity: str | None) -> CallerClass:
+    """The class of a stored identity. None, or an empty one, is anonymous."""
+    if not identity:
+        return "anonymous"
+    if identity.startswith(TOKEN_PREFIX):
+        return "token"
+    return "issued" if "#" in identity else "signed"
