@@ -54,9 +54,9 @@ def create(
     if from_environment(os.environ):
         fail(f"{KEYS_VARIABLE} is set and takes precedence over a file: keys create --print shows a key for it")
     if owner.cipher is not None:
-        fail(f"{owner.directory / KEY_FILE_NAME} exists already: dealer-agent keys rotate replaces the key")
+        fail(f"{owner.folder / KEY_FILE_NAME} exists already: dealer-agent keys rotate replaces the key")
     drop_lost_key(owner.database_url, ALL_DEALERS if owner.only is None else owner.only.dealer.id)
-    path = create_key_file(owner.directory)
+    path = create_key_file(owner.folder)
     out.print(f"The key to customer data is in {path}. Back this file up, separately from the database.")
     return {"file": str(path)}
 

@@ -401,13 +401,13 @@ MOST_CONNECTIONS = 1000
 
 
 class Settings(Sections, frozen=True, kw_only=True, dict=True):
-    """All settings of one dealer. `directory` holds `dealer.toml` and the default database.
+    """All settings of one dealer. `folder` holds `dealer.toml` and the default database.
 
     `cipher` decrypts customer data; in an installation, it decrypts the dealers' keys. Without a key it is None, and
     only work without customer data is possible. `installation` is the folder of the dealer's installation, if any.
     """
 
-    directory: Path
+    folder: Path
     database_url: str
     dealer: Profile
     feeds: Feeds = ()
@@ -423,7 +423,7 @@ class Settings(Sections, frozen=True, kw_only=True, dict=True):
     @property
     def heads_file(self) -> Path:
         """The file that gets the heads of the consent record and of the access log."""
-        return self.directory / self.dealer.privacy.heads_file
+        return self.folder / self.dealer.privacy.heads_file
 
     @property
     def address_rule(self) -> AddressRule:

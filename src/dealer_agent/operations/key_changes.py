@@ -45,7 +45,7 @@ def rotations_of(settings: Settings, store: Store, on_progress: OnProgress) -> l
     """The rotation of a dealer's keys, then of those of its installation."""
     if settings.installation is None:
         return [rotation_of_installation(installation_of(settings, os.environ), store, on_progress)]
-    dealer_id, days, folder = settings.dealer.id, settings.dealer.privacy.rotate_keys_days, settings.directory
+    dealer_id, days, folder = settings.dealer.id, settings.dealer.privacy.rotate_keys_days, settings.folder
     table, cipher = KeyTable(store, dealer_id, folder), store.check_keys(dealer_id)
     return [
         KeyRotation(store, cipher, dealer_id, table, days, on_progress=on_progress),
@@ -56,7 +56,7 @@ def rotations_of(settings: Settings, store: Store, on_progress: OnProgress) -> l
 def rotation_of_installation(installation: Installation, store: Store, on_progress: OnProgress) -> KeyRotation:
     """The rotation of an installation's keys: they encrypt the keys of all dealers, or the data of the only one."""
     owner, days = OpenInstallation(installation, store).owner, installation.file.installation.rotate_keys_days
-    place = None if from_environment(os.environ) else KeyFile(installation.directory / KEY_FILE_NAME)
+    place = None if from_environment(os.environ) else KeyFile(installation.folder / KEY_FILE_NAME)
     return KeyRotation(store, store.check_keys(owner), owner, place, days, on_progress=on_progress)
 
 
@@ -161,7 +161,7 @@ def when_final(settings: Settings, store: Store, now: datetime) -> str:
         when = f"when you have replaced the key in {KEYS_VARIABLE} and removed the old one there "
         when += "(dealer-agent keys rotate --help)"
         return f"{when}, after {by:%Y-%m-%d}: the running service replaces the dealer's own key by then" if by else when
-    if changeable_key_file(settings.installation or settings.directory, os.environ) and by:
+    if changeable_key_file(settings.installation or settings.folder, os.environ) and by:
         return f"by {by:%Y-%m-%d}: the running service destroys the key by then. --final does it at once"
     return (
         "when the key is destroyed. The service does not do this by itself here: run dealer-agent leads erase --final"

@@ -327,7 +327,7 @@ class InstallationKeys:
     def of_dealer(self, dealer_id: str) -> KeyRotation:
         """The rotation of the keys of an installation's dealer. Raises StorageError and SettingsError."""
         store, settings = self.opened.store, self.opened.settings_of(dealer_id)
-        folder = settings.directory
+        folder = settings.folder
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         place = KeyTable(store, dealer_id, folder)
         days = settings.dealer.privacy.rotate_keys_days
@@ -344,10 +344,10 @@ def wait_unless(stopped: threading.Event) -> Callable[[float], None]:
     return wait
 
 
-def changeable_key_file(directory: Path, env: Mapping[str, str]) -> KeyFile | None:
+def changeable_key_file(folder: Path, env: Mapping[str, str]) -> KeyFile | None:
     """The key file; None if the service may not change it: for keys in the environment, and for a symbolic link.
 
     The file behind a link may also have the keys of another dealer.
     """
-    path = directory / KEY_FILE_NAME
+    path = folder / KEY_FILE_NAME
     return None if from_environment(env) or path.is_symlink() else KeyFile(path)

@@ -62,7 +62,7 @@ class Maintenance:
     def _check_and_record(self, dealer_id: str, now: datetime) -> None:
         """Checks the table of withdrawals, and records the heads of the dealer's chains outside the database."""
         settings = self.opened.settings_of(dealer_id)
-        settings.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        settings.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
             repair_withdrawals(self.opened.store, settings.dealer, now)
         finally:
