@@ -134,7 +134,7 @@ async def _measured(
     running = asyncio.create_task(app({"type": "lifespan", "state": state}, receive, cast(Send, send)))
     await started.wait()
     (service,) = app.dealers.opened.values()
-    counts = service.replies
+    counts = service.response_counts
     figures = []
     for load, sent in requests.items():
         measured = []
@@ -142,7 +142,7 @@ async def _measured(
             progress(f"{load}, round {number + 1}")
 
             def switch(*, on: bool) -> None:
-                service.replies = counts if on else None
+                service.response_counts = counts if on else None
 
             measured.append(await _round(app, state, sent, switch))
         figures.append(_compared(load, measured))

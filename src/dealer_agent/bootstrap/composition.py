@@ -159,7 +159,7 @@ def _keys(opened: OpenInstallation, stopped: threading.Event) -> InstallationKey
         store=opened.store,
         cipher=opened.store.check_keys(opened.owner),
         dealer_id=opened.owner,
-        place=changeable_key_file(installation.folder, os.environ),
+        location=changeable_key_file(installation.folder, os.environ),
         days=installation.file.installation.rotate_keys_days,
         machine=machine_name(installation.folder),
         wait=wait_unless(stopped),

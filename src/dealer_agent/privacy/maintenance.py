@@ -35,8 +35,8 @@ class Maintenance:
     def kinds(self) -> tuple[Kind, ...]:
         """The kinds of jobs."""
         return (
-            Kind("disposal", self._delete_old_data, is_lasting=True),
-            Kind("heads", self._record_heads, is_lasting=True),
+            Kind("disposal", self._delete_old_data, is_recurring=True),
+            Kind("heads", self._record_heads, is_recurring=True),
             Kind(HELD, self._remove_held),
             Kind(MCP_ANSWER, _remove_answer, of_disabled=True),
         )

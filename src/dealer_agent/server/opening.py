@@ -114,7 +114,7 @@ class DealerOpener:
             stock_bytes=snapshot.size,
             counts=process.counts.of_dealer(profile.id, profile.timezone, settings.reports.agents),
             traces=self.traces,
-            replies=None if self.metrics is None else self.metrics.of_dealer(profile.id),
+            response_counts=None if self.metrics is None else self.metrics.of_dealer(profile.id),
             tenant=None if is_only else profile.id,
         )
 
