@@ -327,6 +327,11 @@ class Sections(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, di
     leads: LeadSettings = LeadSettings()
     mcp: McpSettings = McpSettings()
 
+    @property
+    def anonymous_leads_a_day(self) -> int | None:
+        """The default for anonymous callers. An operator who has switched off the rate of leads wants no limit."""
+        return ANONYMOUS_LEADS_A_DAY if self.rate_limits.by_rule[LEAD_SUBMIT.id].strip() else None
+
 
 if TYPE_CHECKING:
 
@@ -397,11 +402,6 @@ class Settings(Sections, frozen=True, kw_only=True, dict=True):
         if self.auth.mode == "none":
             return frozenset()
         return self.service.skills & frozenset(self.auth.skills or SKILL_BY_ID)
-
-    @property
-    def anonymous_leads_a_day(self) -> int | None:
-        """The default for anonymous callers. An operator who has switched off the rate of leads wants no limit."""
-        return ANONYMOUS_LEADS_A_DAY if self.rate_limits.by_rule[LEAD_SUBMIT.id].strip() else None
 
     def base_url(self, listens_at: str) -> str:
         """The URL of the service in cards and mails. `listens_at` is used where `public_url` is not set."""

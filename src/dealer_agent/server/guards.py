@@ -267,7 +267,7 @@ def check_skill(incoming: IncomingRequest) -> None:
 
 
 def check_skill_caller(incoming: IncomingRequest) -> None:
-    """Refuses an anonymous caller if the skill is not for such callers (401), and a known one that may not use it (403).
+    """Refuses an anonymous caller of a skill that is closed to such callers (401), and a known one without right (403).
 
     A known caller needs the scope of the skill, if its token has scopes, and a policy that allows the skill.
     """

@@ -166,9 +166,7 @@ class Admitted(NamedTuple):
     policies: Policies
 
 
-def _read(
-    store: Store, dealer_id: str, snapshots: SnapshotLoader
-) -> tuple[ChangeCounters, Admitted, LoadedSnapshot]:
+def _read(store: Store, dealer_id: str, snapshots: SnapshotLoader) -> tuple[ChangeCounters, Admitted, LoadedSnapshot]:
     # The revision first: a later change is then loaded by the refresher.
     with store.read(dealer_id) as tx:
         revision = read_revision(tx)

@@ -244,7 +244,7 @@ class Refresher:
             await _refresh_each(changed, refresh)
 
     async def _refresh_shared_policies(self) -> None:
-        """Gives the policies of the installation to the opened dealers. Those opened later get them from the process."""
+        """Gives the policies of the installation to the opened dealers. Others get them when they are opened."""
         process = self.dealers.process
         shared = process.shared_policies = await asyncio.to_thread(shared_policies, self.opened.store)
         for number, service in enumerate(list(self.dealers.opened.values())):

@@ -124,11 +124,11 @@ class Process:
 
 @dataclass
 class Service:
-    """One dealer's service in one process. `dealer`, `tokens` and `policies` are replaced whole when the store has newer
-    ones (`use_policies`).
+    """One dealer's service in one process. `dealer`, `tokens` and `policies` are replaced when the store has newer ones.
 
-    `loaded` are the revisions of them. `closed_skills` are those that anonymous callers may not use, and `open_skills`
-    those that they may use under the rates of the dealer: requests for them need no look at a policy. `signer` signs the cards; without one they are not signed. `mcp_key` protects
+    `loaded` are the revisions of them. `anonymous_policy` is the policy of anonymous callers. They may not use the
+    `closed_skills`. They may use the `open_skills` under the rates of the dealer, so such a request needs no policy.
+    `signer` signs the cards; without one they are not signed. `mcp_key` protects
     the state of MCP calls that wait for a person, and `mcp_answers` are what people have answered. `calendar` makes the
     file of the dealer's visits for the hash of a calendar's secret; None for any other. It reads the store, so it runs
     in a thread. `customers` and `links` answer the links in the mails to customers. `shared_limits` replaces `limits`

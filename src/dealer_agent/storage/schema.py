@@ -448,8 +448,8 @@ idempotency = dealer_table(
 
 refusals = dealer_table("refusals", columns(String, "refusal_id", "code"), columns(UtcTime, "at"), key=("refusal_id",))
 
-# `scopes` are those of the skills that it opens, with spaces between them; NULL opens all. `used_at` is written with the
-# daily counts, about once a minute.
+# `scopes` are those of the skills that it opens, with spaces between them; NULL opens all. `used_at` is written with
+# the daily counts, about once a minute.
 tokens = dealer_table(
     "tokens",
     columns(String, "token_id", "purpose", "scopes"),
@@ -460,8 +460,8 @@ tokens = dealer_table(
 )
 
 # The policies of agents (`callers.policy`), one row for each change: the one with the highest number holds. `agent` is
-# an identity or a class of callers. The dealer ALL_DEALERS is the installation. `skills` and `rates` are JSON. The state
-# `none` has removed the policy.
+# an identity or a class of callers. The dealer ALL_DEALERS is the installation. `skills` and `rates` are JSON. The
+# state `none` has removed the policy.
 agent_policies = dealer_table(
     "agent_policies",
     columns(ExternalText, "agent", "reason", "set_by"),

@@ -141,5 +141,7 @@ def list_active_tokens(tx: Transaction) -> list[ActiveToken]:
 
 def note_use(tx: Transaction, last_uses: Mapping[str, datetime]) -> None:
     """Stores the last use of each token id. An older time, or the id of no token, changes nothing."""
+    if not last_uses:
+        return
     # Processes change rows in one order. Otherwise two of them could wait for each other.
     tx.execute_each(USE_TOKEN, [{"token": token_id, "at": at} for token_id, at in sorted(last_uses.items())])
