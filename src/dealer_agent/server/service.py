@@ -124,7 +124,7 @@ class Process:
 
 @dataclass
 class Service:
-    """One dealer's service in one process. `dealer`, `tokens` and `policies` are replaced when the store has newer ones.
+    """One dealer's service in one process. `dealer`, `tokens` and `policies` are replaced when there are newer ones.
 
     `loaded` are the revisions of them. `anonymous_policy` is the policy of anonymous callers. They may not use the
     `closed_skills`. They may use the `open_skills` under the rates of the dealer, so such a request needs no policy.
