@@ -21,7 +21,7 @@ def read_skill(value: str) -> str:
 
 
 def windows_of(rate: str) -> list[tuple[int, int]]:
-    """The limits of a rate as (requests, seconds), one for each length of window. Blank is no limit.
+    """The limits of a rate as (requests, seconds), one for each length of window. Blank means no limit.
 
     Raises ValueError with a message for the dealer.
     """
@@ -48,7 +48,7 @@ def windows_of(rate: str) -> list[tuple[int, int]]:
 
 
 def read_rate(value: str) -> str:
-    """A rate limit in the notation of the library `limits`, or several with `;` between them. Blank is no limit."""
+    """A rate limit in the notation of the library `limits`, or several with `;` between them. Blank means no limit."""
     windows_of(value)
     return value
 
