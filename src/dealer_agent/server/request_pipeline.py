@@ -112,7 +112,9 @@ def log_response(incoming: IncomingRequest, response: HttpResponse) -> None:
     if incoming.span is not None:
         incoming.span.end_request(incoming.line, response.status)
     if incoming.service.response_counts is not None:
-        incoming.service.response_counts.count(incoming.line.skill, incoming.line.code, incoming.started)
+        incoming.service.response_counts.count(
+            incoming.line.skill, incoming.line.code, incoming.caller.kind, incoming.started
+        )
     if incoming.service.settings.logs.access:
         incoming.line.status = response.status
         log_request(incoming.line, incoming.started)
