@@ -62,6 +62,10 @@ class KnownKeys:
         """The number of sources with keys."""
         return len(self._held)
 
+    def __contains__(self, source: str) -> bool:
+        """Whether a source has keys, or was asked for."""
+        return source in self._held or source in self._asked
+
     def find(self, source: str) -> Any:
         """The keys of a source, the same object until they change. None: there are none now, and they are asked for."""
         held = self._held.get(source)
