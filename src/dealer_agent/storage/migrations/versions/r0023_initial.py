@@ -474,6 +474,14 @@ def _make_tables_of_jobs() -> None:
     # The due jobs of all dealers.
     op.create_index("ix_jobs_kind_due_at", "jobs", ["kind", "due_at"])
     _table(
+        "key_sets",
+        "source",
+        text="source problem",
+        data="document",
+        numbers="version asked_at tried_at fetched_at expires_at used_at pinned_until",
+        nullable="document tried_at fetched_at expires_at pinned_until problem",
+    )
+    _table(
         "alert_checks",
         "",
         numbers="digest_at lead_failed_at",
