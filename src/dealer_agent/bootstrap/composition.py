@@ -20,7 +20,7 @@ from dealer_agent.config.settings import TracesSettings
 from dealer_agent.config.settings_problems import SettingsError
 from dealer_agent.delivery.loop import PROCESS_CONCURRENCY, DeliveryLoop
 from dealer_agent.delivery.outlets import outlets_of_dealer
-from dealer_agent.known_keys.known import STEP_SECONDS, KnownKeys
+from dealer_agent.known_keys.known import REFRESH_SECONDS, KnownKeys
 from dealer_agent.open_installation import OpenInstallation, open_store
 from dealer_agent.outgoing.connections import http_client
 from dealer_agent.privacy.key_rotation import InstallationKeys, KeyRotation, changeable_key_file, wait_unless
@@ -85,8 +85,9 @@ async def serving(installation: Installation) -> AsyncIterator[ServedDealers]:
         closing.callback(opener.close)
         budget = memory_budget(settings.installation.snapshot_memory_mib) if only is None else 0
         memory = DealerMemory(budget, folder / SNAPSHOTS / BUSIEST_FILE)
-        known_keys = process.known_keys = KnownKeys(opened.store, opened.owner)
-        await known_keys.load()
+        rules = settings.service.address_rule, installation.address_rule
+        known_keys = process.known_keys = KnownKeys(opened.store, opened.owner, *rules)
+        await known_keys.refresh()
         process.nonces = nonces_of(opened)
         if isinstance(process.nonces, FileNonces):
             closing.callback(process.nonces.close)
@@ -113,11 +114,11 @@ async def serving(installation: Installation) -> AsyncIterator[ServedDealers]:
         closing.callback(stopped.set)
         alerts = MachineAlerts(opened.store, process.failed_leads, watch)
         steps = RepeatedSteps()
-        jobs = jobs_of(opened, watch, keys)
+        jobs = jobs_of(opened, watch, keys, known_keys)
         known_keys.on_asked = jobs.wake
         for work in (
             Refresher(opened, writer, dealers, deliveries).run(steps),
-            steps.repeat("keys of agents", known_keys.step, STEP_SECONDS, wait=known_keys.wait),
+            steps.repeat("keys of agents", known_keys.refresh, REFRESH_SECONDS),
             *(
                 [steps.repeat("nonces", process.nonces.clean, CLEAN_SECONDS)]
                 if isinstance(process.nonces, StoredNonces)

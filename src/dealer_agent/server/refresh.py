@@ -240,8 +240,6 @@ class Refresher:
         async with self._new_tokens.take() as taken:
             if ALL_DEALERS in taken:
                 await self._refresh_shared_policies()
-            if self.opened.owner in taken and self.dealers.process.known_keys is not None:
-                await self.dealers.process.known_keys.load()
             changed = [each for each in self._opened(taken) if each[0].loaded.tokens != each[1].tokens]
             await _refresh_each(changed, refresh)
 

@@ -20,8 +20,7 @@ def find_signer(process: Process, request: Request, address: str) -> Verified | 
     def find(origin: str) -> KnownKeySet | None:
         if origin not in keys and process.limits.acquire(NEW_AGENTS_RULE, address) is not None:
             return None
-        found: KnownKeySet | None = keys.find(origin)
-        return found
+        return keys.find(origin)
 
     verified = verify_request(request, time(), find)
     if isinstance(verified, UnknownKeys):

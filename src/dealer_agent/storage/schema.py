@@ -180,6 +180,20 @@ jobs = dealer_table(
     key=("kind", "subject"),
 )
 
+# The public keys of others, which are fetched in the background (the package `known_keys`): those of agents that sign
+# their requests, and of issuers of access tokens. `source` says where they are. `document` is a JWK set; without one,
+# the source has not answered yet. `version` counts the changes of the row. `asked_at` is when a request needed keys
+# that were not there, and `used_at` about when one last used these. `problem` says why the last attempt failed.
+key_sets = dealer_table(
+    "key_sets",
+    columns(String, "source"),
+    columns(LargeBinary, "document"),
+    columns(BigInteger, "version"),
+    columns(UtcTime, "asked_at", "tried_at", "fetched_at", "expires_at", "used_at", "pinned_until"),
+    columns(ExternalText, "problem"),
+    key=("source",),
+)
+
 # The machines that serve the dealer or the installation. `settings` is a hash. A running service renews its record.
 replicas = dealer_table(
     "replicas",
@@ -457,18 +471,6 @@ tokens = dealer_table(
     columns(LargeBinary, "token_hash"),
     columns(UtcTime, "created_at", "revoked_at", "expires_at", "used_at"),
     key=("token_id",),
-)
-
-# The public keys of agents and of issuers, fetched from a `source` (`known_keys`). They belong to the installation.
-# `document` is a JWK set, NULL until it is fetched. It may be used until `expires_at`. `pinned`: the settings name the
-# source. Others are those of strangers: `used_at` decides which of them are kept. `problem` is that of the last fetch.
-key_sets = dealer_table(
-    "key_sets",
-    columns(ExternalText, "source", "problem"),
-    columns(Boolean, "pinned"),
-    columns(LargeBinary, "document"),
-    columns(UtcTime, "fetched_at", "expires_at", "used_at"),
-    key=("source",),
 )
 
 # The nonces of signed requests, as hashes, until no signature with them is accepted any more (`storage.nonces`). They
