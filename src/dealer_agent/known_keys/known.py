@@ -69,7 +69,8 @@ Resolver = Callable[[str, AddressRule], Awaitable[Fetched]]
 class KnownKeys:
     """The keys of others in a process. `owner` has their rows: ALL_DEALERS, or the dealer of a folder.
 
-    `rule` says which addresses a stranger may name, and `settings_rule` which the settings of a dealer may.
+    `rule` says which addresses a stranger may name, and `settings_rule` which the settings of a dealer may. `on_asked`
+    is called when there are new jobs.
     """
 
     store: Store
@@ -77,6 +78,7 @@ class KnownKeys:
     rule: AddressRule
     settings_rule: AddressRule
     resolvers: Mapping[str, Resolver] = field(default_factory=dict)
+    on_asked: Callable[[], None] = lambda: None
     clock: Callable[[], float] = time.time
     _sets: dict[str, KeySet] = field(default_factory=dict)
     _versions: dict[str, int] = field(default_factory=dict)
@@ -87,6 +89,10 @@ class KnownKeys:
     _used: dict[str, float] = field(default_factory=dict)
     _in_use: set[str] = field(default_factory=set)
     _pinned: dict[str, float] = field(default_factory=dict)
+
+    def __contains__(self, source: str) -> bool:
+        """Whether a source has keys, was asked for, or did not answer."""
+        return source in self._versions or source in self._asked
 
     def find(self, source: str) -> KeySet | None:
         """The keys of a source. It never waits. None if they are not known: then the call asks for them.
@@ -130,9 +136,11 @@ class KnownKeys:
 
     async def refresh(self) -> None:
         """Stores what this process asks for, and loads what has changed. Raises StorageError. Repeat it."""
-        await asyncio.to_thread(self._store_and_load)
+        if await asyncio.to_thread(self._store_and_load):
+            self.on_asked()
 
-    def _store_and_load(self) -> None:
+    def _store_and_load(self) -> bool:
+        """Returns whether there are new jobs."""
         now = self.clock()
         asked = [*self._asked]
         uses = [source for source in [*self._in_use] if self._used.get(source, 0.0) + USE_SECONDS <= now]
@@ -150,7 +158,7 @@ class KnownKeys:
         with self.store.read(self.owner) as tx:
             seen = key_set_versions(tx)
             if seen == self._seen:
-                return
+                return bool(asked or pins)
             changed, removed = read_changed(tx, self._versions)
         for source in removed:
             self._sets.pop(source, None)
@@ -160,6 +168,7 @@ class KnownKeys:
         for row in changed:
             self._load(row)
         self._seen = seen
+        return bool(asked or pins)
 
     def _load(self, row: StoredKeySet) -> None:
         self._versions[row.source] = row.version

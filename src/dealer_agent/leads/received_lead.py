@@ -169,6 +169,7 @@ class PreparedLead:
 
     `payload` has the JSON values of the request, extras included. `contacts` are the `contact_points`, `senders` the
     `sender_keys`. The consent follows the rules of `version`, or of this service's protocol if it is None.
+    `quarantined`: the policy of the caller says that its leads wait for a person.
     """
 
     request: LeadSubmitRequest
@@ -179,6 +180,7 @@ class PreparedLead:
     senders: tuple[str, ...]
     customer: Customer
     version: PublishedVersion | None = None
+    quarantined: bool = False
 
     @classmethod
     def of(
@@ -188,12 +190,15 @@ class PreparedLead:
         caller: Caller,
         body: bytes,
         version: PublishedVersion | None = None,
+        *,
+        quarantined: bool = False,
     ) -> Self:
         """Prepares a lead. `body` is the body of the HTTP request."""
         contacts = contact_points(request.customer)
         senders = sender_keys(caller, request, contacts)
         customer = with_normal_phone(request.customer, contacts)
-        return cls(request, payload, caller, sha256(body).digest(), contacts, senders, customer, version)
+        digest = sha256(body).digest()
+        return cls(request, payload, caller, digest, contacts, senders, customer, version, quarantined)
 
     @property
     def is_trusted(self) -> bool:

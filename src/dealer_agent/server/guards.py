@@ -18,9 +18,13 @@ from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_plus
 
-from dealer_agent.callers import ANONYMOUS, Caller, token_caller
+from dealer_agent.callers import ANONYMOUS, Caller, Policy, signed
+from dealer_agent.callers.policy import ALLOWED, LEADS_A_DAY
+from dealer_agent.http_signatures import signature_base
+from dealer_agent.http_signatures.errors import SignatureRefused
+from dealer_agent.http_signatures.web_bot_auth import Verified, check_body, check_lead
 from dealer_agent.protocol.envelope import LEAD, Request
-from dealer_agent.protocol.errors import AuthRequired, ProtocolError, UnsupportedSkill, VersionNotSupported
+from dealer_agent.protocol.errors import AuthRequired, Forbidden, ProtocolError, UnsupportedSkill, VersionNotSupported
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.problems import Problem, validation_error
 from dealer_agent.protocol.task_list import TaskPage
@@ -32,8 +36,10 @@ from dealer_agent.server.body import JSON, not_a_lead, too_large, wrong_media_ty
 from dealer_agent.server.client_address import client_address
 from dealer_agent.server.error_responses import NOT_VALID_HERE
 from dealer_agent.server.limits import ADDRESS_RULE, KNOWN_CLIENT
-from dealer_agent.server.log import RequestLine
+from dealer_agent.server.log import LONGEST_CALLER, RequestLine
+from dealer_agent.server.nonces import FileNonces, StoredNonces, key_of
 from dealer_agent.server.service import BAD_TOKENS_RULE, MALFORMED_LEADS_RULE, Service
+from dealer_agent.server.signers import find_signer, replayed
 from dealer_agent.server.tokens import bearer_token
 
 if TYPE_CHECKING:
@@ -67,7 +73,8 @@ class IncomingRequest:
     """A POST to a binding: what arrived, and what the guards have found out.
 
     `headers` have lower-case names. `fields` has the last header of each name. The ULID in `line` is the id of the
-    response, of its error and of its log line. `uncounted` waits for the shared store. `span` is open if traces are on.
+    response, of its error and of its log line. `uncounted` and `unchecked_nonce` wait for what machines share. `span`
+    is open if traces are on. `path` is as it was sent. `signature` is that of the caller, if it has signed the request.
     """
 
     binding: Binding
@@ -75,6 +82,7 @@ class IncomingRequest:
     headers: list[tuple[bytes, bytes]]
     fields: Mapping[bytes, bytes]
     peer: str | None
+    path: bytes = b""
     query: bytes = b""
     call_id: bytes = b"null"
     media_type: str = JSON
@@ -86,6 +94,9 @@ class IncomingRequest:
     vocabulary: Vocabulary = field(init=False)
     address: str = field(init=False)
     caller: Caller = field(default=ANONYMOUS, init=False)
+    policy: Policy = field(default=ALLOWED, init=False)
+    signature: Verified | None = field(default=None, init=False)
+    unchecked_nonce: bytes | None = field(default=None, init=False)
     body: bytes = field(init=False)
     cost: int = field(init=False)
     is_lead: bool = field(init=False)
@@ -101,6 +112,15 @@ class IncomingRequest:
         self.address = client_address(self.peer, self.headers, self.service.settings.service.trusted_networks)
 
     @property
+    def signed_head(self) -> signature_base.Request:
+        """What a signature of the request may cover. It is always sent to this service over TLS, but for tests."""
+        authority = self.fields.get(b"host", b"").decode("latin-1").lower()
+        scheme = "https" if self.service.settings.service.public_url.startswith("https") else "http"
+        return signature_base.Request(
+            "POST", authority, self.path.decode("latin-1"), self.query.decode("latin-1"), self.headers, scheme
+        )
+
+    @property
     def client(self) -> str:
         """The client that the rate of a skill counts: a known caller, or the IP address of an anonymous one."""
         return f"{KNOWN_CLIENT}{self.caller.identity}" if self.caller.identity else self.address
@@ -110,7 +130,7 @@ class IncomingRequest:
         if self.service.shared_limits is not None:
             self.uncounted += (Count(rule, client, cost, refuses),)
             return
-        wait = self.service.limits.acquire(rule, client, cost)
+        wait = self.service.limits_for(self.policy, rule).acquire(rule, client, cost)
         if wait is not None and refuses:
             raise self.service.process.too_many(rule, wait)
 
@@ -147,7 +167,7 @@ def count_address(incoming: IncomingRequest) -> None:
 
 
 def check_token(incoming: IncomingRequest) -> None:
-    """Refuses an unknown token, and a request without a token if every skill requires one (401).
+    """Finds the caller. Refuses an unknown token (401).
 
     Requests with unknown tokens have a rate limit of their own for each IP address (429). So they do not use up the
     rate of other buyers with the same IP address.
@@ -155,14 +175,57 @@ def check_token(incoming: IncomingRequest) -> None:
     service, authorization = incoming.service, incoming.fields.get(b"authorization")
     token = None if authorization is None else bearer_token(authorization.decode("latin-1"))
     if token is None:
-        if service.settings.every_skill_needs_token:
-            raise AuthRequired("Send a token: Authorization: Bearer <ACCESS_TOKEN>.")
         return
-    token_id = service.tokens.owner(token)
-    if token_id is None:
+    caller = service.tokens.owner(token)
+    if caller is None:
         incoming.count(BAD_TOKENS_RULE, incoming.address)
         raise AuthRequired(NOT_VALID_HERE)
-    incoming.caller = token_caller(token_id)
+    incoming.caller = caller
+
+
+def check_signature(incoming: IncomingRequest) -> None:
+    """Finds the caller by its signature (docs/protocol.md#signed-requests). Refuses a wrong one (401).
+
+    Without its keys, a caller is anonymous, and they are fetched. A caller with a token too is that of the token.
+    """
+    if b"signature-input" not in incoming.fields:
+        return
+    try:
+        verified = find_signer(incoming.service.process, incoming.signed_head, incoming.address)
+        incoming.signature = verified
+        if verified is None:
+            return
+        key = key_of(verified)
+        nonces = incoming.service.process.nonces
+        if isinstance(nonces, FileNonces):
+            if key is not None and not nonces.remember(key):
+                raise replayed()
+        else:
+            incoming.unchecked_nonce = key
+    except SignatureRefused as refused:
+        raise refuse_signature(incoming, refused) from None
+    if not incoming.caller.is_known:
+        incoming.caller = signed(verified.origin)
+
+
+def refuse_signature(incoming: IncomingRequest, refused: SignatureRefused) -> AuthRequired:
+    """Counts a wrong signature as a wrong token (429). Returns the error to raise, with a word for programs."""
+    incoming.count(BAD_TOKENS_RULE, incoming.address)
+    return AuthRequired(str(refused), {"reason": refused.reason})
+
+
+def check_policy(incoming: IncomingRequest) -> None:
+    """Finds the policy of the caller. Refuses a blocked one (403), and an anonymous one that may use no skill (401)."""
+    service, caller = incoming.service, incoming.caller
+    if not caller.is_known:
+        if service.is_closed:
+            raise AuthRequired("Send a token: Authorization: Bearer <ACCESS_TOKEN>.")
+        incoming.policy = service.anonymous_policy
+        return
+    incoming.line.caller = caller.identity[:LONGEST_CALLER]
+    incoming.policy = service.policies.of(caller)
+    if incoming.policy.is_blocked:
+        raise Forbidden("This dealer has blocked this agent.")
 
 
 def count_body(incoming: IncomingRequest) -> None:
@@ -170,6 +233,15 @@ def count_body(incoming: IncomingRequest) -> None:
     cost = _cost_of(len(incoming.body)) - incoming.cost
     if cost > 0:
         incoming.count(ADDRESS_RULE, incoming.address, cost)
+
+
+def check_digest(incoming: IncomingRequest) -> None:
+    """Refuses a body that is not the one that the caller has signed (401)."""
+    if incoming.signature is not None:
+        try:
+            check_body(incoming.signature, incoming.body)
+        except SignatureRefused as refused:
+            raise refuse_signature(incoming, refused) from None
 
 
 def check_size(incoming: IncomingRequest) -> None:
@@ -252,16 +324,34 @@ def check_skill(incoming: IncomingRequest) -> None:
         raise UnsupportedSkill(f"This dealer does not offer {skill_id}.", details)
 
 
-def check_skill_token(incoming: IncomingRequest) -> None:
-    """Refuses a request without a token if its skill requires one (401)."""
-    skill_id = incoming.request.skill.id
-    if not incoming.caller.is_known and skill_id in incoming.service.settings.token_skills:
-        raise AuthRequired(f"{skill_id} asks for a token: Authorization: Bearer <ACCESS_TOKEN>.")
+def check_skill_caller(incoming: IncomingRequest) -> None:
+    """Refuses an anonymous caller of a skill that is closed to such callers (401), and a known one without right (403).
+
+    A known caller needs the scope of the skill, if its token has scopes, and a policy that allows the skill. The
+    signature of a lead must cover all of it (401).
+    """
+    skill, caller = incoming.request.skill, incoming.caller
+    if skill.is_lead and incoming.signature is not None:
+        try:
+            check_lead(incoming.signature)
+        except SignatureRefused as refused:
+            raise refuse_signature(incoming, refused) from None
+    if not caller.is_known:
+        if skill.id in incoming.service.closed_skills:
+            raise AuthRequired(f"{skill.id} asks for a token: Authorization: Bearer <ACCESS_TOKEN>.")
+        return
+    if caller.scopes is not None and skill.scope not in caller.scopes:
+        challenge = f'Bearer error="insufficient_scope", scope="{skill.scope}"'
+        raise Forbidden(f"The token lacks the scope {skill.scope}.", headers=(("www-authenticate", challenge),))
+    if not incoming.policy.allows(skill.id):
+        raise Forbidden(f"This dealer does not allow {skill.id} to this agent.")
 
 
 def count_skill(incoming: IncomingRequest) -> None:
-    """Counts the request against the rate of its skill (429)."""
+    """Counts the request against the rate of its skill, and a lead also against the leads of its day (429)."""
     incoming.count(incoming.request.skill.id, incoming.client)
+    if incoming.request.skill.is_lead and incoming.policy.leads_a_day is not None:
+        incoming.count(LEADS_A_DAY, incoming.client)
 
 
 def count_invalid_lead(incoming: IncomingRequest) -> None:
@@ -281,8 +371,15 @@ def check_payload(incoming: IncomingRequest) -> None:
         raise error
 
 
-HEAD_GUARDS: tuple[Guard, ...] = (check_declared_size, check_media_type, count_address, check_token)
-BODY_GUARDS: tuple[Guard, ...] = (count_body, check_size)
+HEAD_GUARDS: tuple[Guard, ...] = (
+    check_declared_size,
+    check_media_type,
+    count_address,
+    check_token,
+    check_signature,
+    check_policy,
+)
+BODY_GUARDS: tuple[Guard, ...] = (count_body, check_digest, check_size)
 REQUEST_GUARDS: tuple[Guard, ...] = (
     decode,
     check_version,
@@ -290,7 +387,7 @@ REQUEST_GUARDS: tuple[Guard, ...] = (
     check_envelope,
     check_tenant,
     check_skill,
-    check_skill_token,
+    check_skill_caller,
     count_skill,
     count_invalid_lead,
     check_payload,
@@ -306,18 +403,29 @@ async def pass_guards(guards: tuple[Guard, ...], incoming: IncomingRequest) -> N
             # A request that the guard refuses counts too, and its rate comes first.
             if incoming.uncounted:
                 await share_counts(incoming)
+        if incoming.unchecked_nonce is not None:
+            await check_stored_nonce(incoming)
+
+
+async def check_stored_nonce(incoming: IncomingRequest) -> None:
+    """Refuses a nonce that any machine has seen (401). Raises StorageError: then nobody knows."""
+    nonces, signature, key = incoming.service.process.nonces, incoming.signature, incoming.unchecked_nonce
+    incoming.unchecked_nonce = None
+    assert isinstance(nonces, StoredNonces)
+    assert signature is not None
+    assert key is not None
+    if not await nonces.remember(key, signature.accepted_until):
+        raise refuse_signature(incoming, replayed())
 
 
 async def share_counts(incoming: IncomingRequest) -> None:
     """Counts in the shared store what the request has noted. Raises RateLimited."""
-    shared, counts = incoming.service.shared_limits, incoming.uncounted
-    if shared is None:
-        return
+    service, counts = incoming.service, incoming.uncounted
     incoming.uncounted = ()
     for rule, client, cost, refuses in counts:
-        wait = await shared.acquire(rule, client, cost)
+        wait = await service.shared_limits_for(incoming.policy, rule).acquire(rule, client, cost)
         if wait is not None and refuses:
-            raise incoming.service.process.too_many(rule, wait)
+            raise service.process.too_many(rule, wait)
 
 
 def pass_all_guards(incoming: IncomingRequest) -> None:
@@ -325,13 +433,13 @@ def pass_all_guards(incoming: IncomingRequest) -> None:
 
     Only its two rates can refuse a usual request of this kind. They are counted together, under one lock.
     """
-    fields, settings, skill_id = incoming.fields, incoming.service.settings, incoming.request.skill.id
+    fields, skill_id = incoming.fields, incoming.request.skill.id
     if (
         b"authorization" in fields
-        or settings.token_skills
+        or b"signature-input" in fields
         or fields.get(b"a2a-version") != b"1.0"
         or fields.get(b"content-type") != b"application/json"
-        or skill_id not in settings.service.skills
+        or skill_id not in incoming.service.open_skills
     ):
         for guard in (*HEAD_GUARDS, *BODY_GUARDS, *REQUEST_GUARDS):
             guard(incoming)
@@ -348,6 +456,8 @@ def pass_all_guards(incoming: IncomingRequest) -> None:
 def count_malformed_lead(incoming: IncomingRequest) -> None:
     """Counts a lead with a defective payload or consent against its own rate, not that of its skill (429)."""
     incoming.count(incoming.request.skill.id, incoming.client, -1)
+    if incoming.policy.leads_a_day is not None:
+        incoming.count(LEADS_A_DAY, incoming.client, -1)
     incoming.count(MALFORMED_LEADS_RULE, incoming.client)
 
 

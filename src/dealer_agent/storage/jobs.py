@@ -185,7 +185,7 @@ def add_jobs(tx: Transaction, kind: str, subjects: Iterable[str] = ("",)) -> Non
 
 
 def add_job_at(tx: Transaction, kind: str, due_at: datetime, subject: str = "") -> None:
-    """Adds a job, due at a time. One that is due sooner stays as it is."""
+    """Adds a job that is due at a time. One that is due sooner stays as it is."""
     tx.execute(ADD_JOB_AT, {"kind": kind, "subject": subject, "due_at": due_at, "attempts": 0})
 
 

@@ -87,7 +87,8 @@ _HAS_DELIVERY = exists().where(same_lead(outbox, leads), outbox.c.state == bindp
 class LeadFilter:
     """Which leads to find. `text` is what a lead contains, and `contact` the same as a normalised contact point.
 
-    `before` is the id of a lead; only older ones are found. `since` is included, `until` is not.
+    `before` is the id of a lead; only older ones are found. `since` is included, `until` is not. `caller` is the
+    identity of the sender, empty for all anonymous ones.
     """
 
     text: str = ""
@@ -96,6 +97,7 @@ class LeadFilter:
     since: datetime = FIRST
     until: datetime = LAST
     state: LeadState | None = None
+    caller: str | None = None
 
 
 class FoundLeads(NamedTuple):
@@ -143,9 +145,14 @@ def _page(
         statement = statement.where(leads.c.erased_at.is_not(None))
     elif sought.state is not None:
         statement = statement.where(_HAS_DELIVERY)
+    if sought.caller == "":
+        statement = statement.where(leads.c.caller.is_(None))
+    elif sought.caller is not None:
+        statement = statement.where(leads.c.caller == bindparam("caller"))
     if ids is not None:
         statement = statement.where(leads.c.lead_id.in_(bindparam("lead_ids", expanding=True)))
     values = {"since": sought.since, "until": sought.until, "state": sought.state, "before": before, "lead_ids": ids}
+    values["caller"] = sought.caller
     return leads_in(tx, tx.execute(statement, values | {"limit": limit}))
 
 
