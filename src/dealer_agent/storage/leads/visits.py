@@ -20,7 +20,7 @@ from dealer_agent.protocol.requests import VisitKind
 from dealer_agent.storage.columns import microseconds
 from dealer_agent.storage.errors import AlreadyStored
 from dealer_agent.storage.leads.prepared_statements import Prepared
-from dealer_agent.storage.schema import appointments, leads, of_dealer, of_lead, of_leads, places
+from dealer_agent.storage.schema import appointments, leads, of_dealer, of_lead, of_leads, places, shown_to_staff
 from dealer_agent.storage.transaction import Transaction
 
 VEHICLE = "vehicle"
@@ -119,7 +119,7 @@ FIND_BOOKED = select(*(appointments.c[name] for name in Booked._fields)).where(
 _LISTED = (
     select(appointments, leads.c.customer, leads.c.vehicle)
     .join_from(appointments, leads)
-    .where(of_dealer(appointments))
+    .where(of_dealer(appointments), shown_to_staff(leads))
 )
 
 LIST_BOOKED = _LISTED.where(appointments.c.starts_at >= bindparam("since")).order_by(
