@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct, UnsetType
 
 from dealer_agent.dealers.profile import DealerRooftop
-from dealer_agent.leads.consent_events import ConsentEvent
+from dealer_agent.leads.consent_events import GRANTED, ConsentEvent
 from dealer_agent.leads.statuses import (
     ACTIVE,
     CANCELLED,
@@ -156,6 +156,19 @@ class LeadDetails(NamedTuple):
     stored: StoredLead
     visits: tuple[VisitRecord, ...]
     at: datetime
+
+    def before_quarantine(self) -> Self:
+        """The lead as receivers know it, who got it before it was held in quarantine: without what came since then."""
+        record, consents, events = self.stored
+        since = record.quarantined_at
+        if not record.is_held or since is None:
+            return self
+        known = StoredLead(
+            record,
+            tuple(event for event in consents if event.kind != GRANTED or event.at < since),
+            tuple(event for event in events if event.at < since),
+        )
+        return self._replace(stored=known, visits=tuple(visit for visit in self.visits if visit.created_at < since))
 
 
 class RequestedVisit(Struct):

@@ -306,8 +306,8 @@ feed_files = dealer_table(
 # `caller` is the identity of a known sender (`callers.Caller`). `may_be_same_person_as` is an earlier lead of another
 # sender, with the same vehicle and one of the same contact points; erasing either lead removes it. `quarantine` is
 # waiting, released or refused; NULL for a lead that has not waited. It waits since `quarantined_at`. `decided_at`,
-# `decided_by` and `decided_why` are about the release or the refusal. `mark` is what staff say of a lead: reached, wrong,
-# spam or sold. At `bounced_at` a server refused a mail to the customer for good.
+# `decided_by` and `decided_why` are about the release or the refusal. `mark` is what staff say of a lead: reached,
+# wrong, spam or sold. At `bounced_at` a server refused a mail to the customer for good.
 leads = dealer_table(
     "leads",
     columns(String, "lead_id", "status", "may_be_same_person_as", "quarantine", "mark"),

@@ -35,8 +35,10 @@ class Notifications:
 
     def send_again(
         self, lead_id: str, event_id: str, rooftops: Iterable[DealerRooftop], *, to_staff: bool = True
-    ) -> None:
+    ) -> int:
         """Sends a lead again to the channels of these rooftops, and `to_staff`, because of the event.
+
+        Returns the number of new deliveries.
 
         A receiver whose delivery was not attempted yet gets no second delivery: the document is made from the rows at
         the first attempt. A document that was attempted does not change, so another delivery follows it.
@@ -49,7 +51,7 @@ class Notifications:
             if (to_staff or row.kind != "notify")
             and ((found := waits.get((row.rooftop, row.channel))) is None or not found.untried)
         ]
-        enqueue(self.tx, lead_id, rows, waits)
+        return len(enqueue(self.tx, lead_id, rows, waits))
 
     def mail(self, kind: CustomerKind, lead_id: str, rooftop: DealerRooftop, appointment_id: str) -> None:
         """Sends a mail to the customer, who consents to e-mail."""

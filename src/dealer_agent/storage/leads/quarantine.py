@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from sqlalchemy import bindparam, func, literal_column, or_, select, tuple_, update
+from sqlalchemy import bindparam, case, delete, func, literal_column, or_, select, tuple_, update
 
 from dealer_agent.leads.records import LeadRecord
 from dealer_agent.leads.statuses import REFUSED, RELEASED, WAITING, Mark, QuarantineState
@@ -48,7 +48,13 @@ _OF_CALLER = leads.c.caller.is_not_distinct_from(bindparam("caller", type_=Exter
 HOLD = Prepared(
     update(leads)
     .where(of_lead(leads), or_(leads.c.quarantine.is_(None), leads.c.quarantine != WAITING))
-    .values(quarantine=WAITING, quarantined_at=bindparam("at"))
+    .values(
+        quarantine=WAITING,
+        # Nobody got what was refused, so the time since which it is held stays.
+        quarantined_at=case(
+            (leads.c.quarantine == REFUSED, leads.c.quarantined_at), else_=bindparam("at", type_=UtcTime)
+        ),
+    )
 )
 
 READ_STATE = select(leads.c.quarantine).where(of_lead(leads))
@@ -90,11 +96,11 @@ DECIDE = (
     )
 )
 
-DELETE_HELD_ADDITIONS = lead_events.delete().where(of_lead(lead_events), lead_events.c.at >= bindparam("since"))
+DELETE_HELD_ADDITIONS = delete(lead_events).where(of_lead(lead_events), lead_events.c.at >= bindparam("since"))
 
 
 def hold(tx: Transaction, lead_id: str) -> None:
-    """Lets a lead wait in quarantine, from now on. One that waits already keeps its time."""
+    """Lets a lead wait in quarantine, from now on. One that waits or was refused keeps its time."""
     HOLD.write(tx, {"of_lead": lead_id, "at": tx.now})
 
 
