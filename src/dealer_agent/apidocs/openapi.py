@@ -9,7 +9,7 @@ from dealer_agent.protocol.vocabulary import Vocabularies, Vocabulary
 
 MEDIA_TYPES = ("application/json", "application/a2a+json")
 
-JSON_RPC_STATUSES = sorted({405, *HTTP_STATUSES})
+JSON_RPC_STATUSES = sorted({403, 405, *HTTP_STATUSES})
 """The HTTP statuses of errors over JSON-RPC. Every other response has 200."""
 
 

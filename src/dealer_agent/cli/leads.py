@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from dealer_agent.callers.caller import read_identity
 from dealer_agent.cli.command import YesOption, as_typer_command, command, newest
 from dealer_agent.cli.customer_data import (
     EmailOption,
@@ -55,6 +56,16 @@ from dealer_agent.storage.transaction import Transaction
 app = typer.Typer(no_args_is_help=True)
 
 
+def _caller(agent: str | None) -> str | None:
+    """The identity of an agent as the table of leads has it: empty for anonymous senders."""
+    if agent is None or agent == "anonymous":
+        return agent and ""
+    try:
+        return read_identity(agent)
+    except ValueError as problem:
+        raise typer.BadParameter(str(problem)) from None
+
+
 @command(app, "list", CUSTOMERS)
 def list_(
     dealer: OpenDealer,
@@ -76,13 +87,20 @@ def list_(
     ] = None,
     before: Annotated[str | None, typer.Option(metavar="LEAD", help="Only leads older than this one.")] = None,
     mark: Annotated[Mark | None, typer.Option(help="Only leads with this mark.")] = None,
+    agent: Annotated[
+        str | None,
+        typer.Option(
+            metavar="AGENT", callback=_caller, help="Only leads of this agent, from `agents list`, or of anonymous."
+        ),
+    ] = None,
 ) -> Table:
     """List the newest leads: customer, vehicle, rooftop, agent, visit, mark, and the states of the deliveries.
 
     Leads in quarantine are in `leads quarantined`.
 
-    A search decrypts at most the newest 20,000 leads of the chosen days. The access log has each search. Times are
-    those of the lead's rooftop, and days those of the first rooftop in dealer.toml.
+    The agent is what the sender calls itself. The caller is the identity that it has proved; it is empty for an
+    anonymous sender. A search decrypts at most the newest 20,000 leads of the chosen days. The access log has each
+    search. Times are those of the lead's rooftop, and days those of the first rooftop in dealer.toml.
     """
     rows: list[tuple[Cell, ...]] = []
     sought = LeadFilter(
@@ -91,6 +109,7 @@ def list_(
         before=before,
         state=state,
         mark=mark,
+        caller=agent,
         **days_between(dealer, since, until),
     )
     with dealer.read() as tx:
@@ -105,7 +124,7 @@ def list_(
             states = Counter(delivery.state for delivery in _deliveries(tx, lead.lead_id))
             sent = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
             received = dealer.local(lead.received_at, lead.rooftop)
-            rows.append((lead.lead_id, received, name, *what, visit, lead.mark, sent))
+            rows.append((lead.lead_id, received, name, *what, lead.caller, visit, lead.mark, sent))
     if problem:
         err.print(f"Warning: {problem}", style="yellow")
     if found.incomplete:
@@ -113,8 +132,9 @@ def list_(
     shown = sum(lead.erased_at is None for lead in found.leads[:limit])
     action = f"leads list, search of {found.opened:,}" if text else "leads list"
     record_access(dealer, action, leads=shown, even_without=bool(text and found.opened))
-    columns = ("Id", "Received", "Customer", "Vehicle", "Rooftop", "Agent", "Visit", "Mark", "Deliveries")
-    empty = "No such leads." if text or since or until or state or before or mark else "No leads yet."
+    columns = ("Id", "Received", "Customer", "Vehicle", "Rooftop", "Agent", "Caller", "Visit", "Mark", "Deliveries")
+    chosen = text or since or until or state or before or mark or agent is not None
+    empty = "No such leads." if chosen else "No leads yet."
     return Table("Leads", columns, rows, empty=empty)
 
 
@@ -137,7 +157,7 @@ def show(dealer: OpenDealer, lead_id: LeadIdArgument) -> dict[str, Any]:
     lead, consents, _ = whole.stored
     out.print(f"[bold]Lead {lead.lead_id}[/], {lead.status} {local(document['received'])}", markup=True)
     for_rooftop = f", for {plain(lead.rooftop)}" if lead.rooftop else ""
-    caller = f", verified as {lead.caller}" if lead.caller else ""
+    caller = f", verified as {lead.caller}" if lead.caller else ", which says so itself, not verified"
     out.print(f"From {plain(lead.source_agent or ERASED)}{plain(caller)}{for_rooftop}")
     _show_review(dealer, lead, review)
     if lead.may_be_same_person_as is not None:

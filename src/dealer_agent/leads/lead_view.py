@@ -87,6 +87,7 @@ class LeadView:
     (channels) or in `added`. If none is set, a person of the dealer sends the lead again.
 
     `may_be_same_person_as` is the id of another sender's lead with the same vehicle and one of the contact points.
+    `agent` is what the sender says it is. `caller` is the identity that it has proved, empty for an anonymous sender.
     """
 
     lead_id: str
@@ -110,6 +111,7 @@ class LeadView:
     withdrawn: tuple[Channel, ...] = ()
     added: bool = False
     may_be_same_person_as: str | None = None
+    caller: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,6 +220,7 @@ def lead_view(
         withdrawn=withdrawn,
         added=resend and because_of is not None and ended_visit is None,
         may_be_same_person_as=record.may_be_same_person_as,
+        caller=record.caller or "",
     )
 
 

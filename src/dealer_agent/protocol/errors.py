@@ -13,6 +13,7 @@ add a class, and a line to this tree::
     ├── InvalidConsent
     ├── AppointmentTimeUnavailable
     ├── AuthRequired
+    │   └── Forbidden                    the same code, with status 403
     ├── RateLimited
     ├── InternalError
     ├── IdempotencyConflict
@@ -49,6 +50,8 @@ class ProtocolError(Exception):
     """The number in the vocabulary `autoagent`, if it differs."""
     retryable: ClassVar[bool] = False
     """Whether the same request may be sent again."""
+    keeps_http: ClassVar[bool] = False
+    """Whether a response over JSON-RPC has the HTTP status too, besides those of `protocol.json_rpc`."""
     is_a2a: ClassVar[bool] = False
     """Whether A2A defines the code. Then the error's domain is A2A's."""
     meaning: ClassVar[str]
@@ -212,10 +215,18 @@ class AppointmentTimeUnavailable(ProtocolError):
 class AuthRequired(ProtocolError):
     code = "AUTH_REQUIRED"
     http = 401
-    meaning = "The bearer token is missing or invalid."
+    meaning = "The bearer token is missing or invalid, or the dealer does not allow this to the caller (403)."
     action = "The dealer hands out tokens."
     example = ("This skill asks for a bearer token.",)
-    headers = (("www-authenticate", "Bearer"),)
+    headers: tuple[tuple[str, str], ...] = (("www-authenticate", "Bearer"),)
+
+
+class Forbidden(AuthRequired):
+    """The code AUTH_REQUIRED for a caller that is known, and may not do this: 403, also over JSON-RPC."""
+
+    http = 403
+    keeps_http = True
+    headers = ()
 
 
 class RateLimited(ProtocolError):

@@ -125,7 +125,8 @@ Payload = ReadingPayload | LeadSubmitRequest
 class Skill:
     """One skill. `payload` is the type of a request payload, and `data` that of the `data` in a response payload.
 
-    `stem` is the middle of the media types. `default_rate` is the rate limit of one client.
+    `stem` is the middle of the media types. `default_rate` is the rate limit of one client. `scope` is what an access
+    token must have (docs/protocol.md#scopes).
     """
 
     id: str
@@ -136,6 +137,7 @@ class Skill:
     description: str
     tags: tuple[str, ...]
     default_rate: str
+    scope: str
     is_lead: bool = False
 
     @property
@@ -154,6 +156,7 @@ class Skill:
         return self.id.replace(".", "_")
 
 
+READ_SCOPE = "inventory:read"
 DEALER_INFORMATION = Skill(
     id="dealer.information",
     stem="dealer-information",
@@ -163,6 +166,7 @@ DEALER_INFORMATION = Skill(
     description="Who the dealer is: rooftops, addresses, hours, phone numbers, capabilities and mandatory fees.",
     tags=("dealer", "rooftops", "hours"),
     default_rate="600/minute",
+    scope=READ_SCOPE,
 )
 INVENTORY_FACETS = Skill(
     id="inventory.facets",
@@ -174,6 +178,7 @@ INVENTORY_FACETS = Skill(
     "filters.",
     tags=("inventory", "facets", "vehicles"),
     default_rate="600/minute",
+    scope=READ_SCOPE,
 )
 INVENTORY_SEARCH = Skill(
     id="inventory.search",
@@ -184,6 +189,7 @@ INVENTORY_SEARCH = Skill(
     description="Finds vehicles in stock by filters and free text, page by page, in the requested order.",
     tags=("inventory", "search", "vehicles"),
     default_rate="600/minute",
+    scope=READ_SCOPE,
 )
 INVENTORY_VEHICLE = Skill(
     id="inventory.vehicle",
@@ -194,6 +200,7 @@ INVENTORY_VEHICLE = Skill(
     description="One vehicle by VIN, stock number or vehicle id, with the price offered in the buyer's ZIP code.",
     tags=("inventory", "vehicle", "vin"),
     default_rate="1200/minute",
+    scope=READ_SCOPE,
 )
 LEAD_SUBMIT = Skill(
     id="lead.submit",
@@ -205,10 +212,13 @@ LEAD_SUBMIT = Skill(
     "trade-in and an appointment.",
     tags=("lead", "appointment", "trade-in", "test-drive"),
     default_rate="10/minute",
+    scope="leads:write",
     is_lead=True,
 )
 
 SKILLS: tuple[Skill, ...] = (DEALER_INFORMATION, INVENTORY_FACETS, INVENTORY_SEARCH, INVENTORY_VEHICLE, LEAD_SUBMIT)
+
+SCOPES: tuple[str, ...] = tuple(dict.fromkeys(skill.scope for skill in SKILLS))
 
 SKILL_BY_REQUEST_TYPE: dict[str, Skill] = {skill.request_type: skill for skill in SKILLS}
 SKILL_BY_ID: dict[str, Skill] = {skill.id: skill for skill in SKILLS}

@@ -18,9 +18,10 @@ from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_plus
 
-from dealer_agent.callers import ANONYMOUS, Caller, token_caller
+from dealer_agent.callers import ANONYMOUS, Caller, Policy
+from dealer_agent.callers.policy import ALLOWED, LEADS_A_DAY
 from dealer_agent.protocol.envelope import LEAD, Request
-from dealer_agent.protocol.errors import AuthRequired, ProtocolError, UnsupportedSkill, VersionNotSupported
+from dealer_agent.protocol.errors import AuthRequired, Forbidden, ProtocolError, UnsupportedSkill, VersionNotSupported
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.problems import Problem, validation_error
 from dealer_agent.protocol.task_list import TaskPage
@@ -32,7 +33,7 @@ from dealer_agent.server.body import JSON, not_a_lead, too_large, wrong_media_ty
 from dealer_agent.server.client_address import client_address
 from dealer_agent.server.error_responses import NOT_VALID_HERE
 from dealer_agent.server.limits import ADDRESS_RULE, KNOWN_CLIENT
-from dealer_agent.server.log import RequestLine
+from dealer_agent.server.log import LONGEST_CALLER, RequestLine
 from dealer_agent.server.service import BAD_TOKENS_RULE, MALFORMED_LEADS_RULE, Service
 from dealer_agent.server.tokens import bearer_token
 
@@ -86,6 +87,7 @@ class IncomingRequest:
     vocabulary: Vocabulary = field(init=False)
     address: str = field(init=False)
     caller: Caller = field(default=ANONYMOUS, init=False)
+    policy: Policy = field(default=ALLOWED, init=False)
     body: bytes = field(init=False)
     cost: int = field(init=False)
     is_lead: bool = field(init=False)
@@ -110,7 +112,7 @@ class IncomingRequest:
         if self.service.shared_limits is not None:
             self.uncounted += (Count(rule, client, cost, refuses),)
             return
-        wait = self.service.limits.acquire(rule, client, cost)
+        wait = self.service.limits_for(self.policy, rule).acquire(rule, client, cost)
         if wait is not None and refuses:
             raise self.service.process.too_many(rule, wait)
 
@@ -147,7 +149,7 @@ def count_address(incoming: IncomingRequest) -> None:
 
 
 def check_token(incoming: IncomingRequest) -> None:
-    """Refuses an unknown token, and a request without a token if every skill requires one (401).
+    """Finds the caller. Refuses an unknown token (401).
 
     Requests with unknown tokens have a rate limit of their own for each IP address (429). So they do not use up the
     rate of other buyers with the same IP address.
@@ -155,14 +157,26 @@ def check_token(incoming: IncomingRequest) -> None:
     service, authorization = incoming.service, incoming.fields.get(b"authorization")
     token = None if authorization is None else bearer_token(authorization.decode("latin-1"))
     if token is None:
-        if service.settings.every_skill_needs_token:
-            raise AuthRequired("Send a token: Authorization: Bearer <ACCESS_TOKEN>.")
         return
-    token_id = service.tokens.owner(token)
-    if token_id is None:
+    caller = service.tokens.owner(token)
+    if caller is None:
         incoming.count(BAD_TOKENS_RULE, incoming.address)
         raise AuthRequired(NOT_VALID_HERE)
-    incoming.caller = token_caller(token_id)
+    incoming.caller = caller
+
+
+def check_policy(incoming: IncomingRequest) -> None:
+    """Finds the policy of the caller. Refuses a blocked one (403), and an anonymous one that may use no skill (401)."""
+    service, caller = incoming.service, incoming.caller
+    if not caller.is_known:
+        if service.is_closed:
+            raise AuthRequired("Send a token: Authorization: Bearer <ACCESS_TOKEN>.")
+        incoming.policy = service.anonymous_policy
+        return
+    incoming.line.caller = caller.identity[:LONGEST_CALLER]
+    incoming.policy = service.policies.of(caller)
+    if incoming.policy.is_blocked:
+        raise Forbidden("This dealer has blocked this agent.")
 
 
 def count_body(incoming: IncomingRequest) -> None:
@@ -252,16 +266,28 @@ def check_skill(incoming: IncomingRequest) -> None:
         raise UnsupportedSkill(f"This dealer does not offer {skill_id}.", details)
 
 
-def check_skill_token(incoming: IncomingRequest) -> None:
-    """Refuses a request without a token if its skill requires one (401)."""
-    skill_id = incoming.request.skill.id
-    if not incoming.caller.is_known and skill_id in incoming.service.settings.token_skills:
-        raise AuthRequired(f"{skill_id} asks for a token: Authorization: Bearer <ACCESS_TOKEN>.")
+def check_skill_caller(incoming: IncomingRequest) -> None:
+    """Refuses an anonymous caller of a skill that is closed to such callers (401), and a known one without right (403).
+
+    A known caller needs the scope of the skill, if its token has scopes, and a policy that allows the skill.
+    """
+    skill, caller = incoming.request.skill, incoming.caller
+    if not caller.is_known:
+        if skill.id in incoming.service.closed_skills:
+            raise AuthRequired(f"{skill.id} asks for a token: Authorization: Bearer <ACCESS_TOKEN>.")
+        return
+    if caller.scopes is not None and skill.scope not in caller.scopes:
+        challenge = f'Bearer error="insufficient_scope", scope="{skill.scope}"'
+        raise Forbidden(f"The token lacks the scope {skill.scope}.", headers=(("www-authenticate", challenge),))
+    if not incoming.policy.allows(skill.id):
+        raise Forbidden(f"This dealer does not allow {skill.id} to this agent.")
 
 
 def count_skill(incoming: IncomingRequest) -> None:
-    """Counts the request against the rate of its skill (429)."""
+    """Counts the request against the rate of its skill, and a lead also against the leads of its day (429)."""
     incoming.count(incoming.request.skill.id, incoming.client)
+    if incoming.request.skill.is_lead and incoming.policy.leads_a_day is not None:
+        incoming.count(LEADS_A_DAY, incoming.client)
 
 
 def count_invalid_lead(incoming: IncomingRequest) -> None:
@@ -281,7 +307,7 @@ def check_payload(incoming: IncomingRequest) -> None:
         raise error
 
 
-HEAD_GUARDS: tuple[Guard, ...] = (check_declared_size, check_media_type, count_address, check_token)
+HEAD_GUARDS: tuple[Guard, ...] = (check_declared_size, check_media_type, count_address, check_token, check_policy)
 BODY_GUARDS: tuple[Guard, ...] = (count_body, check_size)
 REQUEST_GUARDS: tuple[Guard, ...] = (
     decode,
@@ -290,7 +316,7 @@ REQUEST_GUARDS: tuple[Guard, ...] = (
     check_envelope,
     check_tenant,
     check_skill,
-    check_skill_token,
+    check_skill_caller,
     count_skill,
     count_invalid_lead,
     check_payload,
@@ -310,14 +336,12 @@ async def pass_guards(guards: tuple[Guard, ...], incoming: IncomingRequest) -> N
 
 async def share_counts(incoming: IncomingRequest) -> None:
     """Counts in the shared store what the request has noted. Raises RateLimited."""
-    shared, counts = incoming.service.shared_limits, incoming.uncounted
-    if shared is None:
-        return
+    service, counts = incoming.service, incoming.uncounted
     incoming.uncounted = ()
     for rule, client, cost, refuses in counts:
-        wait = await shared.acquire(rule, client, cost)
+        wait = await service.shared_limits_for(incoming.policy, rule).acquire(rule, client, cost)
         if wait is not None and refuses:
-            raise incoming.service.process.too_many(rule, wait)
+            raise service.process.too_many(rule, wait)
 
 
 def pass_all_guards(incoming: IncomingRequest) -> None:
@@ -325,13 +349,13 @@ def pass_all_guards(incoming: IncomingRequest) -> None:
 
     Only its two rates can refuse a usual request of this kind. They are counted together, under one lock.
     """
-    fields, settings, skill_id = incoming.fields, incoming.service.settings, incoming.request.skill.id
+    fields, skill_id = incoming.fields, incoming.request.skill.id
     if (
         b"authorization" in fields
-        or settings.token_skills
+        or b"signature-input" in fields
         or fields.get(b"a2a-version") != b"1.0"
         or fields.get(b"content-type") != b"application/json"
-        or skill_id not in settings.service.skills
+        or skill_id not in incoming.service.open_skills
     ):
         for guard in (*HEAD_GUARDS, *BODY_GUARDS, *REQUEST_GUARDS):
             guard(incoming)
@@ -348,6 +372,8 @@ def pass_all_guards(incoming: IncomingRequest) -> None:
 def count_malformed_lead(incoming: IncomingRequest) -> None:
     """Counts a lead with a defective payload or consent against its own rate, not that of its skill (429)."""
     incoming.count(incoming.request.skill.id, incoming.client, -1)
+    if incoming.policy.leads_a_day is not None:
+        incoming.count(LEADS_A_DAY, incoming.client, -1)
     incoming.count(MALFORMED_LEADS_RULE, incoming.client)
 
 

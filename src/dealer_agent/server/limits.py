@@ -8,7 +8,8 @@ The counters are in one memory-mapped file of fixed size: a table of blocks, eac
 client are in one block, and its counters for one rule are in one set of it. A process uses a block under the kernel's
 lock on its bytes. When a set is full, the new counter replaces the one that expires first. So very many IP
 addresses need no more memory. Known callers have blocks of their own, because anybody with an IPv6 network has enough
-addresses to replace all counters in the others. The file holds keyed hashes, never an IP address or a token.
+addresses to replace all counters in the others. So have the counters of leads in a day, which would otherwise fill sets
+for a day. The file holds keyed hashes, never an IP address or a token.
 
 In an installation, each dealer has its own rules and its own counters (`RateLimits.of_dealer`), in a block for each
 dealer and client. The rule of IP addresses also applies to all dealers together. Otherwise a client could multiply its
@@ -30,7 +31,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 
-from dealer_agent.config.settings import MOST_WINDOWS, windows_of
+from dealer_agent.callers.policy import LEADS_A_DAY
+from dealer_agent.config.rates import MOST_WINDOWS, windows_of
 
 _MAGIC = b"ratelim1"
 _KEY_BYTES = 16
@@ -136,6 +138,10 @@ class RateLimits:
         """The limits of a dealer of an installation, in the same file."""
         return DealerLimits(self, _rules(dealer_id, rules))
 
+    def of_policy(self, rules: Mapping[str, str]) -> "PolicyLimits":
+        """The limits of a caller with rates of its own: `rules` are only those. They count in the same counters."""
+        return PolicyLimits(self, _rules(self._rules.owner, rules))
+
     def acquire_for(self, owner: _Rules, rules: tuple[str, ...], client: str, cost: int) -> LimitExceeded | None:
         """`acquire_in_order` with the rules and the counters of an owner."""
         block, counters = self._block_of(owner, rules, client)
@@ -156,8 +162,13 @@ class RateLimits:
         self, owner: _Rules, rules: tuple[str, ...], client: str
     ) -> tuple[int, list[tuple[str, int, list[_Limit]]]]:
         """The offset of a client's block; for each rule with limits: its name, the offset of its set, its limits."""
-        of_known = self._blocks // 8
-        first, last = (0, of_known) if client.startswith(KNOWN_CLIENT) and of_known else (of_known, self._blocks)
+        part = self._blocks // 8
+        if client.startswith(KNOWN_CLIENT) and part:
+            first, last = 0, part
+        elif rules == (LEADS_A_DAY,) and part:
+            first, last = part, 2 * part
+        else:
+            first, last = 2 * part, self._blocks
         client = f"{owner.owner}\0{client}"
         digest = blake2b(client.encode(errors="surrogatepass"), digest_size=4, key=self._key).digest()
         block = _HEADER_BYTES + (first + int.from_bytes(digest) % (last - first)) * _BLOCK_BYTES
@@ -247,3 +258,23 @@ class DealerLimits:
             if exceeded is not None:
                 return exceeded
         return self.all_dealers.acquire_for(self.rules, rules, client, cost)
+
+    def of_policy(self, rules: Mapping[str, str]) -> "PolicyLimits":
+        """As `RateLimits.of_policy`, with the counters of the dealer."""
+        return PolicyLimits(self.all_dealers, _rules(self.rules.owner, rules))
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyLimits:
+    """The limits that the policy of a caller sets in place of those of the dealer."""
+
+    counters: RateLimits
+    rules: _Rules
+
+    def __contains__(self, rule: str) -> bool:
+        return rule in self.rules.windows
+
+    def acquire(self, rule: str, client: str, cost: int = 1) -> int | None:
+        """As `RateLimits.acquire`."""
+        exceeded = self.counters.acquire_for(self.rules, (rule,), client, cost)
+        return None if exceeded is None else exceeded.wait

@@ -230,7 +230,7 @@ async def _serve(tools: "type[tool_server.ToolServer]", scope: Scope, body: byte
         terms=_terms(service),
         skills=service.settings.service.skills,
         ask=_ask,
-        token_skills=service.settings.token_skills,
+        token_skills=service.closed_skills,
     ).server(
         RequestStateSecurity(
             keys=[service.mcp_key], ttl=ANSWER_SECONDS, bind_principal=_caller, audience=service.dealer_id

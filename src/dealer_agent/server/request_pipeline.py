@@ -166,7 +166,12 @@ async def _submit_lead(incoming: IncomingRequest) -> SkillResponse:
     try:
         with nullcontext() if incoming.span is None else incoming.span.step(incoming.request.skill.id):
             result = await submit_lead(
-                service.dealer, incoming.request, caller=incoming.caller, body=incoming.body, seconds=seconds
+                service.dealer,
+                incoming.request,
+                caller=incoming.caller,
+                quarantined=incoming.policy.is_quarantined,
+                body=incoming.body,
+                seconds=seconds,
             )
     except (ContactConsentRequired, InvalidConsent):
         count_malformed_lead(incoming)

@@ -32,7 +32,7 @@ INSTALLATION_TABLES = (
 
 _RIGHTS = {
     "": "registered_dealers dealer_settings dealer_hosts",
-    "INSERT": "imports",
+    "INSERT": "imports agent_policies",
     "INSERT, UPDATE": "dealers clocks revisions unit_documents feed_shapes leads appointments tokens alert_checks"
     " key_copies",
     "INSERT, UPDATE (body)": "consent_events",

@@ -458,13 +458,29 @@ idempotency = dealer_table(
 
 refusals = dealer_table("refusals", columns(String, "refusal_id", "code"), columns(UtcTime, "at"), key=("refusal_id",))
 
+# `scopes` are those of the skills that it opens, with spaces between them; NULL opens all. `used_at` is written with
+# the daily counts, about once a minute.
 tokens = dealer_table(
     "tokens",
-    columns(String, "token_id", "purpose"),
+    columns(String, "token_id", "purpose", "scopes"),
     columns(ExternalText, "name"),
     columns(LargeBinary, "token_hash"),
-    columns(UtcTime, "created_at", "revoked_at", "expires_at"),
+    columns(UtcTime, "created_at", "revoked_at", "expires_at", "used_at"),
     key=("token_id",),
+)
+
+# The policies of agents (`callers.policy`), one row for each change: the one with the highest number holds. `agent` is
+# an identity or a class of callers. The dealer ALL_DEALERS is the installation. `skills` and `rates` are JSON. The
+# state `none` has removed the policy.
+agent_policies = dealer_table(
+    "agent_policies",
+    columns(ExternalText, "agent", "reason", "set_by"),
+    columns(BigInteger, "number"),
+    columns(String, "state"),
+    columns(LargeBinary, "skills", "rates"),
+    columns(Integer, "leads_a_day"),
+    columns(UtcTime, "set_at"),
+    key=("agent", "number"),
 )
 
 # What agents asked on one day of the dealer's time zone (`storage.daily_counts`): a number for each item of a subject.

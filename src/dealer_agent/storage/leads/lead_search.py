@@ -89,7 +89,8 @@ class LeadFilter:
     """Which leads to find, of those that are not held in quarantine.
 
     `text` is what a lead contains, and `contact` the same as a normalised contact point.
-    `before` is the id of a lead; only older ones are found. `since` is included, `until` is not.
+    `before` is the id of a lead; only older ones are found. `since` is included, `until` is not. `caller` is the
+    identity of the sender, empty for all anonymous ones.
     """
 
     text: str = ""
@@ -99,6 +100,7 @@ class LeadFilter:
     until: datetime = LAST
     state: LeadState | None = None
     mark: Mark | None = None
+    caller: str | None = None
 
 
 class FoundLeads(NamedTuple):
@@ -148,9 +150,14 @@ def _page(
         statement = statement.where(_HAS_DELIVERY)
     if sought.mark is not None:
         statement = statement.where(leads.c.mark == sought.mark)
+    if sought.caller == "":
+        statement = statement.where(leads.c.caller.is_(None))
+    elif sought.caller is not None:
+        statement = statement.where(leads.c.caller == bindparam("caller"))
     if ids is not None:
         statement = statement.where(leads.c.lead_id.in_(bindparam("lead_ids", expanding=True)))
     values = {"since": sought.since, "until": sought.until, "state": sought.state, "before": before, "lead_ids": ids}
+    values["caller"] = sought.caller
     return leads_in(tx, tx.execute(statement, values | {"limit": limit}))
 
 

@@ -242,12 +242,21 @@ def _make_tables_of_installations() -> None:
     _table(
         "tokens",
         "token_id",
-        text="token_id purpose name",
+        text="token_id purpose scopes name",
         data="token_hash",
-        numbers="created_at revoked_at expires_at",
-        nullable="revoked_at expires_at",
+        numbers="created_at revoked_at expires_at used_at",
+        nullable="scopes revoked_at expires_at used_at",
         defaults={"purpose": "skills"},
         unique=["token_hash"],
+    )
+    _table(
+        "agent_policies",
+        "agent number",
+        text="agent state reason set_by",
+        numbers="number set_at",
+        counts="leads_a_day",
+        data="skills rates",
+        nullable="skills leads_a_day",
     )
     _table("refusals", "refusal_id", text="refusal_id code", numbers="at", indexes=["at"])
     _table(
@@ -357,6 +366,7 @@ def _make_tables_of_leads() -> None:
     )
     _index("leads", "quarantined_at lead_id", where="quarantine = 'waiting'")
     _index("leads", "may_be_same_person_as", where="may_be_same_person_as IS NOT NULL")
+    _index("leads", "caller received_at lead_id", where="caller IS NOT NULL")
     _table(
         "lead_events",
         "event_id",
