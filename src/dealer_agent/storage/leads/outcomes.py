@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, and_, bindparam, case, func, literal_column, select, update
+from sqlalchemy import ColumnElement, Integer, and_, bindparam, case, func, literal_column, select, update
 
 from dealer_agent.leads.consent_events import WITHDRAWN, WITHDRAWN_ELSEWHERE
 from dealer_agent.leads.statuses import Mark
@@ -27,18 +27,12 @@ class Outcomes(NamedTuple):
     withdrawn: int = 0
     bounced: int = 0
 
-    @property
-    def bad(self) -> int:
-        """The leads that are wrong or spam, or whose mail was refused. A lead that is both counts twice."""
-        return self.wrong + self.spam + self.bounced
-
 
 class AgentOutcomes(NamedTuple):
-    """Those of the last 30 and of the last 365 days. `bad` of the month are different leads."""
+    """Those of the last 30 and of the last 365 days."""
 
     month: Outcomes
     year: Outcomes
-    bad: int = 0
 
 
 _WITHDRAWN = select(consent_events.c.lead_id).where(
@@ -50,6 +44,8 @@ _WITHDRAWN = select(consent_events.c.lead_id).where(
 )
 _in_month = leads.c.received_at >= bindparam("month", type_=UtcTime)
 _bounced = leads.c.bounced_at.is_not(None)
+# A lead whose mark is NULL is not bad: NULL or false is NULL.
+_is_bad = leads.c.mark.in_(("wrong", "spam")) | _bounced
 
 
 def _number(condition: ColumnElement[bool]) -> ColumnElement[int]:
@@ -68,10 +64,20 @@ COUNT_OUTCOMES = (
         leads.c.caller,
         *(_number(and_(_in_month, _OUTCOMES[name])) for name in Outcomes._fields),
         *(_number(_OUTCOMES[name]) for name in Outcomes._fields),
-        _number(and_(_in_month, leads.c.mark.in_(("wrong", "spam")) | _bounced)),
     )
     .where(of_dealer(leads), leads.c.received_at >= bindparam("year", type_=UtcTime))
     .group_by(leads.c.caller)
+)
+
+# The last month of the same index.
+FIND_DOUBTFUL = (
+    select(leads.c.caller, *(_number(condition) for condition in _OUTCOMES.values()))
+    .where(of_dealer(leads), _in_month, leads.c.caller.is_not(None))
+    .group_by(leads.c.caller)
+    .having(
+        func.count() >= bindparam("least", type_=Integer),
+        100 * _number(_is_bad) >= bindparam("percent", type_=Integer) * func.count(),
+    )
 )
 
 SET_MARK = (
@@ -91,9 +97,18 @@ def outcomes_of_agents(tx: Transaction) -> dict[str | None, AgentOutcomes]:
     found: dict[str | None, AgentOutcomes] = {}
     width = len(Outcomes._fields)
     for caller, *numbers in tx.execute(COUNT_OUTCOMES, {"month": tx.now - MONTH, "year": tx.now - YEAR}):
-        month, year, (bad,) = numbers[:width], numbers[width : 2 * width], numbers[2 * width :]
-        found[caller] = AgentOutcomes(Outcomes(*map(int, month)), Outcomes(*map(int, year)), int(bad))
+        month, year = (Outcomes(*map(int, part)) for part in (numbers[:width], numbers[width:]))
+        found[caller] = AgentOutcomes(month, year)
     return found
+
+
+def doubtful_agents(tx: Transaction, least: int, percent: int) -> dict[str, Outcomes]:
+    """The known agents with at least `least` leads in 30 days, of which `percent` or more are bad.
+
+    A lead is bad if it is marked as spam or wrong, or a server refused its mail for good.
+    """
+    sought = {"month": tx.now - MONTH, "least": least, "percent": percent}
+    return {caller: Outcomes(*map(int, numbers)) for caller, *numbers in tx.execute(FIND_DOUBTFUL, sought)}
 
 
 def set_mark(tx: Transaction, lead_id: str, mark: Mark, *, by: str) -> bool:

@@ -33,11 +33,12 @@ class Review(NamedTuple):
 
 
 class WaitingLeads(NamedTuple):
-    """The leads of one caller that wait: their number, and the oldest of them. `caller` None is anonymous."""
+    """The leads of one caller that wait: their number, since when, and the id of the first. None is anonymous."""
 
     caller: str | None
     number: int
     oldest: datetime
+    first_id: str
 
 
 # An erasure ends the wait: nothing is left to deliver.
@@ -77,7 +78,7 @@ FIND_WAITING_OF = (
 )
 
 COUNT_WAITING = (
-    select(leads.c.caller, func.count(), func.min(leads.c.quarantined_at, type_=UtcTime))
+    select(leads.c.caller, func.count(), func.min(leads.c.quarantined_at, type_=UtcTime), func.min(leads.c.lead_id))
     .where(*_WAITS)
     .group_by(leads.c.caller)
     .order_by(func.min(leads.c.quarantined_at))
