@@ -54,7 +54,10 @@ export class AppointmentTimeUnavailable extends Refused {
   declare readonly code: "APPOINTMENT_TIME_UNAVAILABLE";
 }
 
-/** The bearer token is missing or invalid. The dealer hands out tokens. */
+/**
+ * The bearer token is missing or invalid, or the dealer does not allow this to the caller (403). The dealer hands
+ * out tokens.
+ */
 export class AuthRequired extends Refused {
   declare readonly code: "AUTH_REQUIRED";
 }
