@@ -16,6 +16,16 @@ from dealer_agent.protocol.skill import SKILLS
 _SKILL_IDS = {skill.rate_setting: skill.id for skill in SKILLS}
 
 
+def automatic_quarantine_is_heard(file: Any) -> Iterator[Problem]:
+    """The service puts agents into quarantine by itself only if somebody hears of it."""
+    match file:
+        case {"agents": {"quarantine_automatically": True}}:
+            alerts = file.get("alerts")
+            if not isinstance(alerts, dict) or not (alerts.get("mail") or alerts.get("webhook_url")):
+                advice = "needs a receiver who hears of it; set mail or webhook_url under [alerts]"
+                yield Problem(("agents", "quarantine_automatically"), advice)
+
+
 def rates_name_skills(rates: Any) -> Iterator[Problem]:
     """Each rate has the name of a skill, as under `[rate_limits]`."""
     known = list(_SKILL_IDS)
@@ -44,12 +54,18 @@ class ClassPolicySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class AgentsSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The policies of the classes of callers."""
+    """The policies of the classes of callers, and when an agent is proposed for quarantine.
+
+    `propose_quarantine_percent` of its leads in 30 days are spam, wrong, or have a mail that was refused for good. With
+    `quarantine_automatically`, the service does not propose it, but does it. `[alerts]` says who hears of it.
+    """
 
     anonymous: ClassPolicySettings = ClassPolicySettings()
     token: ClassPolicySettings = ClassPolicySettings()
     signed: ClassPolicySettings = ClassPolicySettings()
     issued: ClassPolicySettings = ClassPolicySettings()
+    propose_quarantine_percent: Annotated[int, Meta(ge=1, le=100)] = 30
+    quarantine_automatically: bool = False
 
     @property
     def policies(self) -> dict[CallerClass, Policy]:

@@ -14,7 +14,7 @@ from msgspec import Meta, Struct, defstruct
 from msgspec.structs import asdict, fields
 
 from dealer_agent.callers.policy import ANONYMOUS_LEADS_A_DAY
-from dealer_agent.config.agent_settings import AgentsSettings
+from dealer_agent.config.agent_settings import AgentsSettings, automatic_quarantine_is_heard
 from dealer_agent.config.alert_settings import AlertSettings
 from dealer_agent.config.feeds import FeedFileSettings, Feeds, feeds_name_rooftops
 from dealer_agent.config.rates import Rate, Skills
@@ -34,6 +34,7 @@ from dealer_agent.encryption import Cipher
 from dealer_agent.feeds.files.checks import FeedChecks, check_names_are_known
 from dealer_agent.mcp_tools.consent import CONSENT_TEXT
 from dealer_agent.outgoing.addresses import ANY_ADDRESS, AddressRule
+from dealer_agent.pasted_commands import Where
 from dealer_agent.protocol.problems import Problem
 from dealer_agent.protocol.published_versions import VersionName
 from dealer_agent.protocol.skill import LEAD_SUBMIT, SKILL_BY_ID, SKILLS
@@ -352,7 +353,9 @@ else:
     )
 
 
-CheckedDealerFile = Annotated[DealerFile, must_satisfy(feeds_name_rooftops, hours_have_a_zone)]
+CheckedDealerFile = Annotated[
+    DealerFile, must_satisfy(feeds_name_rooftops, hours_have_a_zone, automatic_quarantine_is_heard)
+]
 """`DealerFile`, with the rules about several of its parts."""
 
 DATABASE_CONNECTIONS = 10
@@ -380,6 +383,11 @@ class Settings(Sections, frozen=True, kw_only=True, dict=True):
         """The settings of a file. `more` has further members, and sections that replace those of the file."""
         sections = {field.name: getattr(file, field.name) for field in fields(Sections)}
         return cls(dealer=file, feeds=file.feeds, **{**sections, **more})
+
+    @property
+    def where(self) -> Where:
+        """Where the commands in mails about the dealer work."""
+        return Where(self.folder) if self.installation is None else Where(self.installation, self.dealer.id)
 
     @property
     def heads_file(self) -> Path:

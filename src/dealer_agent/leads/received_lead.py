@@ -17,7 +17,7 @@ from dealer_agent.inventory.listing import Listing, RemovedUnit
 from dealer_agent.leads.consent import PURPOSE, Grant, check_consent
 from dealer_agent.leads.consent_events import ConsentRecord
 from dealer_agent.leads.records import LeadRecord
-from dealer_agent.leads.statuses import RECEIVED
+from dealer_agent.leads.statuses import RECEIVED, WAITING
 from dealer_agent.protocol.errors import VehicleNotFound, VehicleUnavailable
 from dealer_agent.protocol.formats import normal_email, normal_phone
 from dealer_agent.protocol.published_versions import PublishedVersion
@@ -236,6 +236,8 @@ class PreparedLead:
             stock=found.stock or None if found else None,
             caller=self.caller.identity or None,
             may_be_same_person_as=first_id,
+            quarantine=WAITING if self.quarantined else None,
+            quarantined_at=now if self.quarantined else None,
         )
 
     def consent_record(self, grant: Grant, now: datetime) -> ConsentRecord:

@@ -33,10 +33,12 @@ from sqlalchemy import (
     Table,
     bindparam,
     insert,
+    literal_column,
     select,
     text,
 )
 
+from dealer_agent.leads.statuses import RELEASED
 from dealer_agent.storage.columns import ExternalText, UtcTime, columns, sealed
 
 FIRST_SCHEMA_VERSION = "0023"
@@ -71,6 +73,11 @@ def of_leads(table: FromClause) -> ColumnElement[bool]:
 def same_lead(table: FromClause, other: FromClause) -> ColumnElement[bool]:
     """The condition that two rows belong to one lead."""
     return (table.c.dealer_id == other.c.dealer_id) & (table.c.lead_id == other.c.lead_id)
+
+
+def shown_to_staff(of_leads: FromClause) -> ColumnElement[bool]:
+    """The condition that a lead is one of the lists of staff: it neither waits in quarantine nor was refused there."""
+    return of_leads.c.quarantine.is_(None) | (of_leads.c.quarantine == literal_column(f"'{RELEASED}'"))
 
 
 def upsert(table: Table, action: str, *parameters: BindParameter[Any]) -> Insert:
@@ -311,12 +318,15 @@ feed_files = dealer_table(
 # `rooftop` is where the lead goes. `vehicle` is the listing at the time of the lead (JSON, nothing personal). `used_at`
 # is the last use of the customer's data: disposal counts from it. `source_agent` is the name that the sender gave.
 # `caller` is the identity of a known sender (`callers.Caller`). `may_be_same_person_as` is an earlier lead of another
-# sender, with the same vehicle and one of the same contact points; erasing either lead removes it.
+# sender, with the same vehicle and one of the same contact points; erasing either lead removes it. `quarantine` is
+# waiting, released or refused; NULL for a lead that has not waited. It waits since `quarantined_at`. `decided_at`,
+# `decided_by` and `decided_why` are about the release or the refusal. `mark` is what staff say of a lead: reached,
+# wrong, spam or sold. At `bounced_at` a server refused a mail to the customer for good.
 leads = dealer_table(
     "leads",
-    columns(String, "lead_id", "status", "may_be_same_person_as"),
-    columns(ExternalText, "caller", "rooftop", "vehicle_id", "vin", "stock"),
-    columns(UtcTime, "received_at", "used_at", "erased_at"),
+    columns(String, "lead_id", "status", "may_be_same_person_as", "quarantine", "mark"),
+    columns(ExternalText, "caller", "rooftop", "vehicle_id", "vin", "stock", "decided_by", "decided_why", "marked_by"),
+    columns(UtcTime, "received_at", "used_at", "erased_at", "quarantined_at", "decided_at", "marked_at", "bounced_at"),
     columns(LargeBinary, "vehicle"),
     sealed("source_agent", "customer", "payload"),
     key=("lead_id",),

@@ -361,13 +361,17 @@ def _make_tables_of_leads() -> None:
     _table(
         "leads",
         "lead_id",
-        text="lead_id status rooftop vehicle_id vin stock caller may_be_same_person_as",
-        numbers="received_at used_at erased_at",
+        text="lead_id status rooftop vehicle_id vin stock caller may_be_same_person_as quarantine mark marked_by"
+        " decided_by decided_why",
+        numbers="received_at used_at erased_at quarantined_at decided_at marked_at bounced_at",
         data="vehicle",
         sealed="source_agent customer payload",
-        nullable="erased_at source_agent vehicle_id vin stock vehicle caller may_be_same_person_as customer payload",
-        indexes=["received_at lead_id", "used_at"],
+        nullable="erased_at source_agent vehicle_id vin stock vehicle caller may_be_same_person_as customer payload"
+        " quarantine quarantined_at decided_at decided_by decided_why mark marked_at marked_by bounced_at",
+        # The last three columns: what became of the leads of each agent is counted from the index alone.
+        indexes=["received_at lead_id caller mark bounced_at", "used_at"],
     )
+    _index("leads", "quarantined_at lead_id", where="quarantine = 'waiting'")
     _index("leads", "may_be_same_person_as", where="may_be_same_person_as IS NOT NULL")
     _index("leads", "caller received_at lead_id", where="caller IS NOT NULL")
     _table(
