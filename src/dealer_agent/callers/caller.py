@@ -111,6 +111,10 @@ def canonical_origin(address: str) -> str:
     """The origin of an https address: the host in lower case, and the port if it is not 443. Raises ValueError."""
     parts = urlsplit(address)
     host = (parts.hostname or "").rstrip(".")
+    try:
+        port = parts.port
+    except ValueError:
+        host = ""
     if parts.scheme != "https" or not _HOST.fullmatch(host):
         raise ValueError(f"'{address}' must be an https origin such as https://agent.example; write the host in ASCII")
-    return f"https://{host}" if parts.port in (None, 443) else f"https://{host}:{parts.port}"
+    return f"https://{host}" if port in (None, 443) else f"https://{host}:{port}"

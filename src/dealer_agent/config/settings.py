@@ -183,6 +183,7 @@ class _OtherRateLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     bad_tokens: Rate = "20/minute"
     health: Rate = "1200/minute"
     mcp: Rate = "1200/minute"
+    new_agents: Rate = "20/minute"
 
     @property
     def by_rule(self) -> dict[str, str]:

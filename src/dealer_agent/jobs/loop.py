@@ -148,6 +148,10 @@ class JobLoop:
         while await self.look() or self._running:
             await asyncio.gather(*self._running.values())
 
+    def wake(self) -> None:
+        """Looks for due jobs at once. Call it on the event loop."""
+        self._looks.wake()
+
     async def look(self) -> bool:
         """Begins due jobs, and returns whether there was one. Raises StorageError."""
         begun = [self._begin(kind, key, when) for kind, key, when in await asyncio.to_thread(self._find)]

@@ -18,8 +18,11 @@ from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_plus
 
-from dealer_agent.callers import ANONYMOUS, Caller, Policy
+from dealer_agent.callers import ANONYMOUS, Caller, Policy, signed
 from dealer_agent.callers.policy import ALLOWED, LEADS_A_DAY
+from dealer_agent.http_signatures import signature_base
+from dealer_agent.http_signatures.errors import SignatureRefused
+from dealer_agent.http_signatures.web_bot_auth import Verified, check_body, check_lead
 from dealer_agent.protocol.envelope import LEAD, Request
 from dealer_agent.protocol.errors import AuthRequired, Forbidden, ProtocolError, UnsupportedSkill, VersionNotSupported
 from dealer_agent.protocol.ids import new_ulid
@@ -34,7 +37,9 @@ from dealer_agent.server.client_address import client_address
 from dealer_agent.server.error_responses import NOT_VALID_HERE
 from dealer_agent.server.limits import ADDRESS_RULE, KNOWN_CLIENT
 from dealer_agent.server.log import LONGEST_CALLER, RequestLine
+from dealer_agent.server.nonces import FileNonces, StoredNonces, key_of
 from dealer_agent.server.service import BAD_TOKENS_RULE, MALFORMED_LEADS_RULE, Service
+from dealer_agent.server.signers import find_signer, replayed
 from dealer_agent.server.tokens import bearer_token
 
 if TYPE_CHECKING:
@@ -68,7 +73,8 @@ class IncomingRequest:
     """A POST to a binding: what arrived, and what the guards have found out.
 
     `headers` have lower-case names. `fields` has the last header of each name. The ULID in `line` is the id of the
-    response, of its error and of its log line. `uncounted` waits for the shared store. `span` is open if traces are on.
+    response, of its error and of its log line. `uncounted` and `unchecked_nonce` wait for what machines share. `span`
+    is open if traces are on. `path` is as it was sent. `signature` is that of the caller, if it has signed the request.
     """
 
     binding: Binding
@@ -76,6 +82,7 @@ class IncomingRequest:
     headers: list[tuple[bytes, bytes]]
     fields: Mapping[bytes, bytes]
     peer: str | None
+    path: bytes = b""
     query: bytes = b""
     call_id: bytes = b"null"
     media_type: str = JSON
@@ -88,6 +95,8 @@ class IncomingRequest:
     address: str = field(init=False)
     caller: Caller = field(default=ANONYMOUS, init=False)
     policy: Policy = field(default=ALLOWED, init=False)
+    signature: Verified | None = field(default=None, init=False)
+    unchecked_nonce: bytes | None = field(default=None, init=False)
     body: bytes = field(init=False)
     cost: int = field(init=False)
     is_lead: bool = field(init=False)
@@ -101,6 +110,15 @@ class IncomingRequest:
             parent = self.fields.get(b"traceparent")
             self.span = self.service.traces.begin_request(self.binding.name, self.service.dealer_id, parent)
         self.address = client_address(self.peer, self.headers, self.service.settings.service.trusted_networks)
+
+    @property
+    def signed_head(self) -> signature_base.Request:
+        """What a signature of the request may cover. It is always sent to this service over TLS, but for tests."""
+        authority = self.fields.get(b"host", b"").decode("latin-1").lower()
+        scheme = "https" if self.service.settings.service.public_url.startswith("https") else "http"
+        return signature_base.Request(
+            "POST", authority, self.path.decode("latin-1"), self.query.decode("latin-1"), self.headers, scheme
+        )
 
     @property
     def client(self) -> str:
@@ -165,6 +183,37 @@ def check_token(incoming: IncomingRequest) -> None:
     incoming.caller = caller
 
 
+def check_signature(incoming: IncomingRequest) -> None:
+    """Finds the caller by its signature (docs/protocol.md#signed-requests). Refuses a wrong one (401).
+
+    Without its keys, a caller is anonymous, and they are fetched. A caller with a token too is that of the token.
+    """
+    if b"signature-input" not in incoming.fields:
+        return
+    try:
+        verified = find_signer(incoming.service.process, incoming.signed_head, incoming.address)
+        incoming.signature = verified
+        if verified is None:
+            return
+        key = key_of(verified)
+        nonces = incoming.service.process.nonces
+        if isinstance(nonces, FileNonces):
+            if key is not None and not nonces.remember(key):
+                raise replayed()
+        else:
+            incoming.unchecked_nonce = key
+    except SignatureRefused as refused:
+        raise refuse_signature(incoming, refused) from None
+    if not incoming.caller.is_known:
+        incoming.caller = signed(verified.origin)
+
+
+def refuse_signature(incoming: IncomingRequest, refused: SignatureRefused) -> AuthRequired:
+    """Counts a wrong signature as a wrong token (429). Returns the error to raise, with a word for programs."""
+    incoming.count(BAD_TOKENS_RULE, incoming.address)
+    return AuthRequired(str(refused), {"reason": refused.reason})
+
+
 def check_policy(incoming: IncomingRequest) -> None:
     """Finds the policy of the caller. Refuses a blocked one (403), and an anonymous one that may use no skill (401)."""
     service, caller = incoming.service, incoming.caller
@@ -184,6 +233,15 @@ def count_body(incoming: IncomingRequest) -> None:
     cost = _cost_of(len(incoming.body)) - incoming.cost
     if cost > 0:
         incoming.count(ADDRESS_RULE, incoming.address, cost)
+
+
+def check_digest(incoming: IncomingRequest) -> None:
+    """Refuses a body that is not the one that the caller has signed (401)."""
+    if incoming.signature is not None:
+        try:
+            check_body(incoming.signature, incoming.body)
+        except SignatureRefused as refused:
+            raise refuse_signature(incoming, refused) from None
 
 
 def check_size(incoming: IncomingRequest) -> None:
@@ -269,9 +327,15 @@ def check_skill(incoming: IncomingRequest) -> None:
 def check_skill_caller(incoming: IncomingRequest) -> None:
     """Refuses an anonymous caller of a skill that is closed to such callers (401), and a known one without right (403).
 
-    A known caller needs the scope of the skill, if its token has scopes, and a policy that allows the skill.
+    A known caller needs the scope of the skill, if its token has scopes, and a policy that allows the skill. The
+    signature of a lead must cover all of it (401).
     """
     skill, caller = incoming.request.skill, incoming.caller
+    if skill.is_lead and incoming.signature is not None:
+        try:
+            check_lead(incoming.signature)
+        except SignatureRefused as refused:
+            raise refuse_signature(incoming, refused) from None
     if not caller.is_known:
         if skill.id in incoming.service.closed_skills:
             raise AuthRequired(f"{skill.id} asks for a token: Authorization: Bearer <ACCESS_TOKEN>.")
@@ -307,8 +371,15 @@ def check_payload(incoming: IncomingRequest) -> None:
         raise error
 
 
-HEAD_GUARDS: tuple[Guard, ...] = (check_declared_size, check_media_type, count_address, check_token, check_policy)
-BODY_GUARDS: tuple[Guard, ...] = (count_body, check_size)
+HEAD_GUARDS: tuple[Guard, ...] = (
+    check_declared_size,
+    check_media_type,
+    count_address,
+    check_token,
+    check_signature,
+    check_policy,
+)
+BODY_GUARDS: tuple[Guard, ...] = (count_body, check_digest, check_size)
 REQUEST_GUARDS: tuple[Guard, ...] = (
     decode,
     check_version,
@@ -332,6 +403,19 @@ async def pass_guards(guards: tuple[Guard, ...], incoming: IncomingRequest) -> N
             # A request that the guard refuses counts too, and its rate comes first.
             if incoming.uncounted:
                 await share_counts(incoming)
+        if incoming.unchecked_nonce is not None:
+            await check_stored_nonce(incoming)
+
+
+async def check_stored_nonce(incoming: IncomingRequest) -> None:
+    """Refuses a nonce that any machine has seen (401). Raises StorageError: then nobody knows."""
+    nonces, signature, key = incoming.service.process.nonces, incoming.signature, incoming.unchecked_nonce
+    incoming.unchecked_nonce = None
+    assert isinstance(nonces, StoredNonces)
+    assert signature is not None
+    assert key is not None
+    if not await nonces.remember(key, signature.accepted_until):
+        raise refuse_signature(incoming, replayed())
 
 
 async def share_counts(incoming: IncomingRequest) -> None:

@@ -93,16 +93,25 @@ _windows_of = lru_cache(maxsize=1024)(windows_of)
 class RateLimits:
     """The counters in the file at `path`, and the rules by name. The file is created when it does not exist.
 
+    If it `forgets`, a new counter replaces another one when a set is full; else the request is refused.
+
     An empty rule has no limit. Of two limits with the same window the lower one applies. A rule has at most 8 windows.
     Use one object per process and path: closing one would release the locks of another. Raises ValueError for an
     invalid rule, and for a file with other content.
     """
 
     def __init__(
-        self, path: Path, rules: Mapping[str, str], *, blocks: int = BLOCKS, clock: Callable[[], float] = time.time
+        self,
+        path: Path,
+        rules: Mapping[str, str],
+        *,
+        blocks: int = BLOCKS,
+        forgets: bool = True,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._rules = _rules("", rules)
         self._blocks = blocks
+        self._forgets = forgets
         self._clock = clock
         self._threads = threading.Lock()
         # No mode of `open` sets the permissions of a new file and keeps the content of an existing one.
@@ -199,6 +208,9 @@ class RateLimits:
             if after > amount and ends - now > wait:
                 wait = ends - now
             updates.append((offset, owner, ends, after if after > 0 else 0))
+        if not wait and not self._forgets and updates[0][0] < 0:
+            at = self._first_to_expire(start, limits)
+            wait = max(0.0, _COUNTED.unpack_from(table, at + _OWNER_BYTES)[0] - now)
         if wait:
             return max(1, math.ceil(wait))
         for offset, owner, ends, count in updates:

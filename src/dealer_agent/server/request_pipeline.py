@@ -112,7 +112,9 @@ def log_response(incoming: IncomingRequest, response: HttpResponse) -> None:
     if incoming.span is not None:
         incoming.span.end_request(incoming.line, response.status)
     if incoming.service.response_counts is not None:
-        incoming.service.response_counts.count(incoming.line.skill, incoming.line.code, incoming.started)
+        incoming.service.response_counts.count(
+            incoming.line.skill, incoming.line.code, incoming.caller.kind, incoming.started
+        )
     if incoming.service.settings.logs.access:
         incoming.line.status = response.status
         log_request(incoming.line, incoming.started)
@@ -131,7 +133,7 @@ async def handle_post(binding: Binding, service: Service, scope: Scope, receive:
     """Answers one POST of a binding over ASGI."""
     peer = scope["client"][0] if scope.get("client") else None
     headers = scope["headers"]
-    incoming = IncomingRequest(binding, service, headers, dict(headers), peer, scope["query_string"])
+    incoming = IncomingRequest(binding, service, headers, dict(headers), peer, scope["raw_path"], scope["query_string"])
     if binding.version is not None:
         incoming.line.version = binding.version.name
     try:

@@ -17,6 +17,7 @@ from dealer_agent.catalogue_loading.snapshot_loader import SnapshotLoader
 from dealer_agent.config import Settings
 from dealer_agent.config.settings import ServiceSettings
 from dealer_agent.encryption.card_signer import CardSigner
+from dealer_agent.known_keys.known import KnownKeys
 from dealer_agent.leads.customer_links import CustomerLinks
 from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.errors import RateLimited
@@ -26,6 +27,7 @@ from dealer_agent.server.client_address import scope_address, share_address, und
 from dealer_agent.server.counting import DealerCounts, RequestCounts
 from dealer_agent.server.limits import DealerLimits, PolicyLimits, RateLimits
 from dealer_agent.server.metrics import ResponseCounts
+from dealer_agent.server.nonces import FileNonces, StoredNonces
 from dealer_agent.server.open_connections import OpenConnections
 from dealer_agent.server.request_memory import RequestMemory, memory_of
 from dealer_agent.server.shared_limits import LimitStore, SharedLimits
@@ -45,6 +47,7 @@ BAD_TOKENS_RULE = "bad_tokens"
 MALFORMED_LEADS_RULE = "malformed_leads"
 HEALTH_RULE = "health"
 MCP_RULE = "mcp"
+NEW_AGENTS_RULE = "new_agents"
 
 LEADS_TAKEN = "available"
 
@@ -63,6 +66,8 @@ class Process:
     `forwarded_by` is the address of a proxy that the settings do not name, once its requests were seen, which sets
     `proxy_noticed`. `refused` counts the requests that each rate limit has refused. `memory` counts the bytes of
     requests that connections hold. `shared_policies` are those of the installation, once they are read.
+    `known_keys` are those of agents that sign their requests, and `nonces` are those that they have used; without them,
+    signatures are ignored.
     """
 
     settings: ServiceSettings
@@ -80,6 +85,8 @@ class Process:
     proxy_noticed: asyncio.Event = field(default_factory=asyncio.Event)
     refused: Counter[str] = field(default_factory=Counter)
     shared_policies: Policies | None = None
+    known_keys: KnownKeys | None = None
+    nonces: FileNonces | StoredNonces | None = None
     memory: RequestMemory = field(init=False)
 
     def __post_init__(self) -> None:

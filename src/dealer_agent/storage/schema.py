@@ -187,6 +187,20 @@ jobs = dealer_table(
     key=("kind", "subject"),
 )
 
+# The public keys of others, which are fetched in the background (the package `known_keys`): those of agents that sign
+# their requests, and of issuers of access tokens. `source` says where they are. `document` is a JWK set; without one,
+# the source has not answered yet. `version` counts the changes of the row. `asked_at` is when a request needed keys
+# that were not there, and `used_at` about when one last used these. `problem` says why the last attempt failed.
+key_sets = dealer_table(
+    "key_sets",
+    columns(String, "source"),
+    columns(LargeBinary, "document"),
+    columns(BigInteger, "version"),
+    columns(UtcTime, "asked_at", "tried_at", "fetched_at", "expires_at", "used_at", "pinned_until"),
+    columns(ExternalText, "problem"),
+    key=("source",),
+)
+
 # The machines that serve the dealer or the installation. `settings` is a hash. A running service renews its record.
 replicas = dealer_table(
     "replicas",
@@ -468,6 +482,10 @@ tokens = dealer_table(
     columns(UtcTime, "created_at", "revoked_at", "expires_at", "used_at"),
     key=("token_id",),
 )
+
+# The nonces of signed requests, as hashes, until no signature with them is accepted any more (`storage.nonces`). They
+# belong to the installation. Only PostgreSQL has rows: machines share them.
+nonces = dealer_table("nonces", columns(LargeBinary, "nonce"), columns(UtcTime, "expires_at"), key=("nonce",))
 
 # The policies of agents (`callers.policy`), one row for each change: the one with the highest number holds. `agent` is
 # an identity or a class of callers. The dealer ALL_DEALERS is the installation. `skills` and `rates` are JSON. The

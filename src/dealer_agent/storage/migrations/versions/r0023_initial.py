@@ -250,6 +250,13 @@ def _make_tables_of_installations() -> None:
         unique=["token_hash"],
     )
     _table(
+        "nonces",
+        "nonce",
+        data="nonce",
+        numbers="expires_at",
+        indexes=["expires_at"],
+    )
+    _table(
         "agent_policies",
         "agent number",
         text="agent state reason set_by",
@@ -487,6 +494,14 @@ def _make_tables_of_jobs() -> None:
     )
     # The due jobs of all dealers.
     op.create_index("ix_jobs_kind_due_at", "jobs", ["kind", "due_at"])
+    _table(
+        "key_sets",
+        "source",
+        text="source problem",
+        data="document",
+        numbers="version asked_at tried_at fetched_at expires_at used_at pinned_until",
+        nullable="document tried_at fetched_at expires_at pinned_until problem",
+    )
     _table(
         "alert_checks",
         "",

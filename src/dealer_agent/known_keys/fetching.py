@@ -1,0 +1,59 @@
+"""Fetches keys from an address that a stranger may have named. Every request has bounds for size and time."""
+
+import asyncio
+from typing import NamedTuple
+
+import httpx
+
+from dealer_agent.http_signatures.directory import MAX_BYTES, MEDIA_TYPE
+from dealer_agent.http_signatures.fields import Headers
+from dealer_agent.outgoing.addresses import AddressRefused, AddressRule
+from dealer_agent.outgoing.connections import http_client
+
+SECONDS = 10.0
+"""The most seconds of a fetch in all: to find the address, to connect, and to receive."""
+ACCEPTED = f"{MEDIA_TYPE}, application/jwk-set+json, application/json"
+
+
+class FetchFailed(Exception):  # noqa: N818 - says what happened.
+    """Nothing was fetched. The message says why, and has no text of the other side."""
+
+
+class Fetched(NamedTuple):
+    """A response with the status 200."""
+
+    headers: Headers
+    body: bytes
+
+
+async def fetch(url: str, rule: AddressRule) -> Fetched:
+    """The response of an https URL. It follows no redirects. Raises FetchFailed."""
+    if not url.startswith("https://"):
+        raise FetchFailed("its address is not https")
+    try:
+        async with asyncio.timeout(SECONDS):
+            return await _fetch(url, rule)
+    except TimeoutError:
+        raise FetchFailed(f"it did not answer within {SECONDS:.0f} seconds") from None
+    except AddressRefused as refused:
+        raise FetchFailed(str(refused)) from None
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise FetchFailed(f"the connection failed ({type(error).__name__})") from None
+
+
+async def _fetch(url: str, rule: AddressRule) -> Fetched:
+    headers = {"Accept": ACCEPTED, "Accept-Encoding": "identity"}
+    async with (
+        http_client(rule, timeout=SECONDS, trust_env=False) as client,
+        client.stream("GET", url, headers=headers) as response,
+    ):
+        if response.status_code != httpx.codes.OK:
+            raise FetchFailed(f"it answered with the status {response.status_code}")
+        if response.headers.get("content-encoding", "identity") != "identity":
+            raise FetchFailed("it sent a content encoding that was not asked for")
+        body = bytearray()
+        async for piece in response.aiter_raw(16 * 1024):
+            body += piece
+            if len(body) > MAX_BYTES:
+                raise FetchFailed(f"it sent more than {MAX_BYTES} bytes")
+        return Fetched([(name.lower(), value) for name, value in response.headers.raw], bytes(body))
