@@ -117,6 +117,11 @@ class LeadReceipt(Struct, frozen=True, kw_only=True):
     dealer: DealerContact | UnsetType = UNSET
 
 
+READ_SCOPE = "inventory:read"
+LEAD_SCOPE = "leads:write"
+SCOPES = (READ_SCOPE, LEAD_SCOPE)
+"""The scopes of tokens (docs/protocol.md#scopes)."""
+
 ReadingPayload = DealerInformationRequest | InventoryFacetsRequest | InventorySearchRequest | InventoryVehicleRequest
 Payload = ReadingPayload | LeadSubmitRequest
 
@@ -147,6 +152,11 @@ class Skill:
     def response_type(self) -> str:
         """The `type` of a response payload."""
         return f"{self.id}.response"
+
+    @property
+    def scope(self) -> str:
+        """The scope that a token with scopes needs for this skill."""
+        return LEAD_SCOPE if self.is_lead else READ_SCOPE
 
     @property
     def rate_setting(self) -> str:
