@@ -15,6 +15,7 @@ from msgspec.structs import asdict, fields
 
 from dealer_agent.config.alert_settings import AlertSettings
 from dealer_agent.config.feeds import FeedFileSettings, Feeds, feeds_name_rooftops
+from dealer_agent.config.issuers import MOST_ISSUERS, IssuerSettings, issuers_differ
 from dealer_agent.config.sftp import SftpSettings
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.dealers.profile_checks import (
@@ -216,10 +217,14 @@ class SearchSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AuthSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which skills require a token (docs/protocol.md#authentication). `bearer` without `skills` means all of them."""
+    """Which skills require a token (docs/protocol.md#authentication). `bearer` without `skills` means all of them.
+
+    `issuers` give access tokens, besides the dealer itself.
+    """
 
     mode: Literal["none", "bearer"] = "none"
     skills: Skills = ()
+    issuers: Annotated[tuple[IssuerSettings, ...], Meta(max_length=MOST_ISSUERS), must_satisfy(issuers_differ)] = ()
 
 
 class _OtherRateLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
