@@ -3,13 +3,14 @@
 from dealer_agent.apidocs import examples
 from dealer_agent.apidocs.components import PARTS, Json, components, ref
 from dealer_agent.protocol.card import BEARER_SCHEME, CardFacts, card_0_1_0, card_1_0_0
+from dealer_agent.protocol.errors import AuthRequired
 from dealer_agent.protocol.json_rpc import HTTP_STATUSES
 from dealer_agent.protocol.schemas import published_schemas
 from dealer_agent.protocol.vocabulary import Vocabularies, Vocabulary
 
 MEDIA_TYPES = ("application/json", "application/a2a+json")
 
-JSON_RPC_STATUSES = sorted({405, *HTTP_STATUSES})
+JSON_RPC_STATUSES = sorted({405, *HTTP_STATUSES, *AuthRequired.other_http})
 """The HTTP statuses of errors over JSON-RPC. Every other response has 200."""
 
 

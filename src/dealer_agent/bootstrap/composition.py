@@ -26,6 +26,7 @@ from dealer_agent.privacy.key_rotation import InstallationKeys, KeyRotation, cha
 from dealer_agent.protocol.vocabulary import vocabularies_of
 from dealer_agent.server.counting import Counting
 from dealer_agent.server.dealer_memory import DealerMemory, delete_removed_files, memory_budget
+from dealer_agent.server.issuer_keys import STEP_SECONDS, IssuerKeySets
 from dealer_agent.server.limits import BLOCKS, INSTALLATION_BLOCKS, RateLimits
 from dealer_agent.server.log import BufferedLines, configure_logs, end_interval
 from dealer_agent.server.metrics import FOLDER_VARIABLE, WorkerMetrics
@@ -78,7 +79,8 @@ async def serving(installation: Installation) -> AsyncIterator[ServedDealers]:
         deliveries = DeliveryLoop(opened.store, writer, opened.dealers_with_due, find_outlets, begin_span)
         closing.push_async_callback(_stop, deliveries, asyncio.create_task(deliveries.run()))
         snapshots = SnapshotFolder(directory / SNAPSHOTS) if only is None else None
-        opener = DealerOpener(opened, writer, process, deliveries, snapshots, metrics, traces)
+        key_sets = IssuerKeySets()
+        opener = DealerOpener(opened, writer, process, deliveries, snapshots, key_sets, metrics, traces)
         closing.callback(opener.close)
         budget = memory_budget(settings.installation.snapshot_memory_mib) if only is None else 0
         memory = DealerMemory(budget, directory / SNAPSHOTS / BUSIEST_FILE)
@@ -107,6 +109,7 @@ async def serving(installation: Installation) -> AsyncIterator[ServedDealers]:
         steps = RepeatedSteps()
         for work in (
             Refresher(opened, writer, dealers, deliveries).run(steps),
+            steps.repeat("keys of issuers", key_sets.refresh, STEP_SECONDS, first=0),
             *([] if only is not None else [memory.run(dealers, steps)]),
             *([] if snapshots is None else [delete_removed_files(opened, snapshots, steps)]),
             *([] if keys is None else [keys.run(steps)]),

@@ -15,6 +15,8 @@ from dealer_agent.protocol.problems import Problem
 
 MOST_ISSUERS = 10
 MOST_CLIENTS = 1000
+KEY_SET_AT, METADATA_OF = "jwks:", "issuer:"
+"""The kinds of sources of keys."""
 LONGEST_URL = 500
 USUAL_ALGORITHMS: tuple[Algorithm, ...] = ("RS256", "PS256", "ES256", "ES384", "EdDSA")
 
@@ -70,3 +72,8 @@ class IssuerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     algorithms: Annotated[tuple[Algorithm, ...], Meta(min_length=1, max_length=10)] = USUAL_ALGORITHMS
     clients: Annotated[tuple[Annotated[str, read_by(read_client)], ...], Meta(max_length=MOST_CLIENTS)] = ()
     client_claim: Literal["client_id", "azp"] = "client_id"
+
+    @property
+    def key_source(self) -> str:
+        """Where its keys come from: a key set, or the metadata that names one."""
+        return f"{METADATA_OF}{self.issuer}" if self.jwks_url is UNSET else f"{KEY_SET_AT}{self.jwks_url}"

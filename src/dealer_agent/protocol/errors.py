@@ -28,7 +28,7 @@ Published versions of the public protocol have two more codes (`protocol.version
 # ruff: noqa: D101, N818 - `meaning` describes a class. A class has the name of its code, without "Error".
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, Self
 
 from dealer_agent.protocol.vocabulary import Vocabulary
 
@@ -43,6 +43,8 @@ class ProtocolError(Exception):
     code: ClassVar[str]
     http: int
     """The HTTP status."""
+    other_http: ClassVar[frozenset[int]] = frozenset()
+    """The HTTP statuses that this code may have besides."""
     json_rpc: int = -32000
     """The number of JSON-RPC in the vocabulary `proto`."""
     json_rpc_autoagent: int | None = None
@@ -212,10 +214,29 @@ class AppointmentTimeUnavailable(ProtocolError):
 class AuthRequired(ProtocolError):
     code = "AUTH_REQUIRED"
     http = 401
-    meaning = "The bearer token is missing or invalid."
-    action = "The dealer hands out tokens."
+    other_http = frozenset({403})
+    meaning = "The bearer token is missing (401), invalid (401), or lacks the scope of the skill (403)."
+    action = "The dealer hands out tokens, and names the issuers whose tokens it accepts."
     example = ("This skill asks for a bearer token.",)
     headers = (("www-authenticate", "Bearer"),)
+    problem: Literal["", "invalid_token", "insufficient_scope"] = ""
+    """What is wrong with the token (RFC 6750). Empty: there was none."""
+    scope: str = ""
+    """The scope that the skill needs; empty if it is not known."""
+
+    @classmethod
+    def of_token(cls, message: str) -> Self:
+        """The refusal of a token that is not valid (401)."""
+        refusal = cls(message)
+        refusal.problem = "invalid_token"
+        return refusal
+
+    @classmethod
+    def of_scope(cls, message: str, scope: str) -> Self:
+        """The refusal of a valid token without this scope (403)."""
+        refusal = cls(message, http=403)
+        refusal.problem, refusal.scope = "insufficient_scope", scope
+        return refusal
 
 
 class RateLimited(ProtocolError):

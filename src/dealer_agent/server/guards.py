@@ -14,15 +14,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
-from time import perf_counter
+from time import perf_counter, time
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_plus
 
+from starlette.types import Scope
+
 from dealer_agent.callers import ANONYMOUS, Caller, token_caller
+from dealer_agent.callers.access_token import TokenRefused
 from dealer_agent.protocol.envelope import LEAD, Request
 from dealer_agent.protocol.errors import AuthRequired, ProtocolError, UnsupportedSkill, VersionNotSupported
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.problems import Problem, validation_error
+from dealer_agent.protocol.skill import Skill
 from dealer_agent.protocol.task_list import TaskPage
 from dealer_agent.protocol.version_errors import extension_not_named
 from dealer_agent.protocol.version_payloads import version_error
@@ -34,7 +38,7 @@ from dealer_agent.server.error_responses import NOT_VALID_HERE
 from dealer_agent.server.limits import ADDRESS_RULE, KNOWN_CLIENT
 from dealer_agent.server.log import RequestLine
 from dealer_agent.server.service import BAD_TOKENS_RULE, MALFORMED_LEADS_RULE, Service
-from dealer_agent.server.tokens import bearer_token
+from dealer_agent.server.tokens import PREFIX, bearer_token
 
 if TYPE_CHECKING:
     # Only with the extra `traces`.
@@ -68,6 +72,7 @@ class IncomingRequest:
 
     `headers` have lower-case names. `fields` has the last header of each name. The ULID in `line` is the id of the
     response, of its error and of its log line. `uncounted` waits for the shared store. `span` is open if traces are on.
+    `caller` is decided by the guards, or before them.
     """
 
     binding: Binding
@@ -81,11 +86,11 @@ class IncomingRequest:
     decoded: tuple[bytes, Request | ProtocolError | TaskPage] | None = None
     uncounted: tuple[Count, ...] = ()
     span: "Span | None" = None
+    caller: Caller = ANONYMOUS
     started: float = field(init=False)
     line: RequestLine = field(init=False)
     vocabulary: Vocabulary = field(init=False)
     address: str = field(init=False)
-    caller: Caller = field(default=ANONYMOUS, init=False)
     body: bytes = field(init=False)
     cost: int = field(init=False)
     is_lead: bool = field(init=False)
@@ -99,6 +104,11 @@ class IncomingRequest:
             parent = self.fields.get(b"traceparent")
             self.span = self.service.traces.begin_request(self.binding.name, self.service.dealer_id, parent)
         self.address = client_address(self.peer, self.headers, self.service.settings.service.trusted_networks)
+
+    @property
+    def scope(self) -> Scope:
+        """What an ASGI scope has of the client."""
+        return {"client": None if self.peer is None else (self.peer, 0), "headers": self.headers}
 
     @property
     def client(self) -> str:
@@ -146,23 +156,41 @@ def count_address(incoming: IncomingRequest) -> None:
     incoming.count(ADDRESS_RULE, incoming.address, incoming.cost)
 
 
-def check_token(incoming: IncomingRequest) -> None:
-    """Refuses an unknown token, and a request without a token if every skill requires one (401).
+def check_caller(incoming: IncomingRequest) -> None:
+    """Decides the caller. Refuses a wrong token, and a request without a token if every skill requires one (401).
 
-    Requests with unknown tokens have a rate limit of their own for each IP address (429). So they do not use up the
-    rate of other buyers with the same IP address.
+    Requests with wrong tokens have a rate limit of their own for each IP address (429). So they do not use up the rate
+    of other buyers with the same IP address. `/mcp` has decided the caller already.
     """
-    service, authorization = incoming.service, incoming.fields.get(b"authorization")
+    if b"authorization" in incoming.fields:
+        try:
+            incoming.caller = caller_of(incoming.service, incoming.fields)
+        except AuthRequired:
+            incoming.count(BAD_TOKENS_RULE, incoming.address)
+            raise
+    if not incoming.caller.is_known and incoming.service.settings.every_skill_needs_token:
+        raise AuthRequired("Send a token: Authorization: Bearer <ACCESS_TOKEN>.")
+
+
+def caller_of(service: Service, fields: Mapping[bytes, bytes]) -> Caller:
+    """The caller that the headers of a request prove. Raises AuthRequired for a wrong token.
+
+    A token that begins with `dat_` is the dealer's own. No JSON Web Token begins so: its first bytes are an object.
+    Raises RateLimited while the keys of the issuer are missing.
+    """
+    authorization = fields.get(b"authorization")
     token = None if authorization is None else bearer_token(authorization.decode("latin-1"))
     if token is None:
-        if service.settings.every_skill_needs_token:
-            raise AuthRequired("Send a token: Authorization: Bearer <ACCESS_TOKEN>.")
-        return
+        return ANONYMOUS
+    if service.settings.auth.issuers and not token.startswith(f"{PREFIX}_"):
+        try:
+            return service.access_tokens.caller_of(token, time())
+        except TokenRefused as refused:
+            raise AuthRequired.of_token(str(refused)) from None
     token_id = service.tokens.owner(token)
     if token_id is None:
-        incoming.count(BAD_TOKENS_RULE, incoming.address)
-        raise AuthRequired(NOT_VALID_HERE)
-    incoming.caller = token_caller(token_id)
+        raise AuthRequired.of_token(NOT_VALID_HERE)
+    return token_caller(token_id)
 
 
 def count_body(incoming: IncomingRequest) -> None:
@@ -252,11 +280,22 @@ def check_skill(incoming: IncomingRequest) -> None:
         raise UnsupportedSkill(f"This dealer does not offer {skill_id}.", details)
 
 
-def check_skill_token(incoming: IncomingRequest) -> None:
-    """Refuses a request without a token if its skill requires one (401)."""
-    skill_id = incoming.request.skill.id
-    if not incoming.caller.is_known and skill_id in incoming.service.settings.token_skills:
-        raise AuthRequired(f"{skill_id} asks for a token: Authorization: Bearer <ACCESS_TOKEN>.")
+def check_skill_caller(incoming: IncomingRequest) -> None:
+    """Refuses a caller who may not use the skill (401 or 403)."""
+    refusal = skill_refusal(incoming.service, incoming.caller, incoming.request.skill)
+    if refusal is not None:
+        raise refusal
+
+
+def skill_refusal(service: Service, caller: Caller, skill: Skill) -> AuthRequired | None:
+    """Why a caller may not use a skill: it has no token (401), or one without the scope (403). None if it may."""
+    if not caller.is_known and skill.id in service.settings.token_skills:
+        refusal = AuthRequired(f"{skill.id} asks for a token: Authorization: Bearer <ACCESS_TOKEN>.")
+        refusal.scope = skill.scope
+        return refusal
+    if caller.scopes is not None and skill.scope not in caller.scopes:
+        return AuthRequired.of_scope(f"{skill.id} needs a token with the scope {skill.scope}.", skill.scope)
+    return None
 
 
 def count_skill(incoming: IncomingRequest) -> None:
@@ -281,7 +320,7 @@ def check_payload(incoming: IncomingRequest) -> None:
         raise error
 
 
-HEAD_GUARDS: tuple[Guard, ...] = (check_declared_size, check_media_type, count_address, check_token)
+HEAD_GUARDS: tuple[Guard, ...] = (check_declared_size, check_media_type, count_address, check_caller)
 BODY_GUARDS: tuple[Guard, ...] = (count_body, check_size)
 REQUEST_GUARDS: tuple[Guard, ...] = (
     decode,
@@ -290,7 +329,7 @@ REQUEST_GUARDS: tuple[Guard, ...] = (
     check_envelope,
     check_tenant,
     check_skill,
-    check_skill_token,
+    check_skill_caller,
     count_skill,
     count_invalid_lead,
     check_payload,

@@ -2,8 +2,9 @@
 
 Each request stands alone, so any worker and any replica can answer it, and a process keeps nothing after the response.
 `mcp_questions` has the questions to people for hosts of older revisions. A tool call becomes a request of the caller to
-the skill, with the caller's IP address and token, and passes `request_pipeline.answer`: the same guards, limits, counts
-and logs as at the root.
+the skill, with the caller's IP address, and passes `request_pipeline.answer`: the same guards, limits, counts and logs
+as at the root. The token of the MCP request decides the caller once. A host that can log in gets 401 or 403, as the
+authorization of MCP has it; without an issuer, a host that lacks a token gets an error of the tool, which says so.
 
 The SDK is imported in a thread when the first request comes, because few dealers need it.
 """
@@ -26,18 +27,20 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from dealer_agent import __version__
-from dealer_agent.apidocs.discovery import mcp_server_name
+from dealer_agent.apidocs.discovery import MCP_PATH, mcp_server_name
 from dealer_agent.apidocs.openapi import server_root
+from dealer_agent.callers import Caller
 from dealer_agent.leads.consent import consent_terms
 from dealer_agent.mcp_tools.consent import ANSWER_SECONDS, ConsentTerms
 from dealer_agent.mcp_tools.words import SkillData, SkillError
-from dealer_agent.protocol.errors import SchemaValidationFailed
+from dealer_agent.protocol.errors import AuthRequired, SchemaValidationFailed
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.json_body import PARSE_ERROR, read_json
-from dealer_agent.protocol.skill import LEAD_SUBMIT, Skill
+from dealer_agent.protocol.skill import LEAD_SUBMIT, SKILLS, Skill
 from dealer_agent.server.bindings import MCP
 from dealer_agent.server.body import JSON, ClientGoneError, read_body
-from dealer_agent.server.guards import COUNTED_BYTES, IncomingRequest
+from dealer_agent.server.challenges import Headers, challenge
+from dealer_agent.server.guards import COUNTED_BYTES, IncomingRequest, caller_of, skill_refusal
 from dealer_agent.server.log import places
 from dealer_agent.server.mcp_questions import (
     REVISION,
@@ -50,7 +53,7 @@ from dealer_agent.server.mcp_questions import (
 )
 from dealer_agent.server.request_pipeline import answer, log_response
 from dealer_agent.server.served_dealers import Addresses, at_public_address, host_name, host_of
-from dealer_agent.server.service import MCP_RULE, Service
+from dealer_agent.server.service import BAD_TOKENS_RULE, MCP_RULE, Service
 
 if TYPE_CHECKING:
     # Imported with the first request.
@@ -64,8 +67,9 @@ INVALID_REQUEST = -32600
 LEAD_TOOL = LEAD_SUBMIT.rate_setting
 """The name of the tool that asks a person."""
 
-_PASSED_ON = frozenset({b"authorization", b"user-agent", b"x-forwarded-for", b"traceparent"})
+_PASSED_ON = frozenset({b"user-agent", b"x-forwarded-for", b"traceparent"})
 """The headers of an MCP request that the request to the skill has too."""
+_SKILL_OF_TOOL = {skill.rate_setting: skill for skill in SKILLS}
 _HEADERS = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")]
 
 
@@ -92,9 +96,13 @@ class McpEndpoint:
                 await problem(scope, receive, send)
             elif resumes:
                 await service.count_request(MCP_RULE, scope)
+                await _decide_caller(scope, fields)
                 await self._resume(scope, receive, respond, fields)
             else:
                 await self._post(scope, receive, respond, fields)
+        except AuthRequired as refused:
+            headers = challenge(refused, service, scope, MCP_PATH)
+            await _json_rpc_error(refused.http, refused.coded_message, headers=headers)(scope, receive, respond)
         except ClientGoneError:
             return
 
@@ -111,12 +119,14 @@ class McpEndpoint:
             partial(service.process.room_for_unknown_type, _peer(scope), scope["headers"]),
         )
         await service.count_request(MCP_RULE, scope, max(1, -(-len(body) // COUNTED_BYTES)))
+        await _decide_caller(scope, fields)
         try:
             message = read_json(body)
         except SchemaValidationFailed as error:
             # The SDK has no bounds on the number of values and on their levels.
             await _json_rpc_error(400, error.message, PARSE_ERROR)(scope, receive, send)
             return
+        _check_login(scope, message)
         if b"mcp-session-id" in fields:
             await self._loaded()
             session = session_of(service, fields[b"mcp-session-id"].decode("latin-1"))
@@ -191,6 +201,31 @@ class McpEndpoint:
         return tools
 
 
+async def _decide_caller(scope: Scope, fields: Mapping[bytes, bytes]) -> None:
+    """Notes the caller in the scope. Raises AuthRequired for a wrong token, and RateLimited."""
+    service: Service = scope["service"]
+    try:
+        scope["caller"] = caller_of(service, fields)
+    except AuthRequired:
+        await service.count_request(BAD_TOKENS_RULE, scope)
+        raise
+
+
+def _check_login(scope: Scope, message: object) -> None:
+    """Raises AuthRequired if the caller may not send a message, and an issuer could give it a token for that."""
+    service: Service = scope["service"]
+    caller: Caller = scope["caller"]
+    if not service.settings.auth.issuers:
+        return
+    if not caller.is_known and service.settings.every_skill_needs_token:
+        raise AuthRequired("This server asks for a token: Authorization: Bearer <ACCESS_TOKEN>.")
+    match message:
+        case {"method": "tools/call", "params": {"name": str(name)}} if name in _SKILL_OF_TOOL:
+            refusal = skill_refusal(service, caller, _SKILL_OF_TOOL[name])
+            if refusal is not None:
+                raise refusal
+
+
 def _is_handshake(message: object) -> bool:
     return isinstance(message, dict) and message.get("method") == "initialize"
 
@@ -230,7 +265,7 @@ async def _serve(tools: "type[tool_server.ToolServer]", scope: Scope, body: byte
         terms=_terms(service),
         skills=service.settings.service.skills,
         ask=_ask,
-        token_skills=service.settings.token_skills,
+        refused={skill.id for skill in SKILLS if skill_refusal(service, scope["caller"], skill) is not None},
     ).server(
         RequestStateSecurity(
             keys=[service.mcp_key], ttl=ANSWER_SECONDS, bind_principal=_caller, audience=service.dealer_id
@@ -253,9 +288,9 @@ async def _serve(tools: "type[tool_server.ToolServer]", scope: Scope, body: byte
 
 
 def _caller(context: Any) -> str | None:
-    """What binds the state of a call to its caller: the token. A caller without a token may change its IP address."""
-    authorization: str | None = context.request.headers.get("authorization")
-    return authorization
+    """What binds the state of a call to its caller: its identity. An anonymous caller may change its IP address."""
+    caller: Caller = context.request.scope["caller"]
+    return caller.identity or None
 
 
 def _terms(service: Service) -> ConsentTerms:
@@ -282,7 +317,9 @@ async def _ask(context: Any, skill: Skill, payload: dict[str, Any]) -> SkillData
         (b"content-type", JSON.encode()),
         (b"content-length", str(len(body)).encode()),
     ]
-    incoming = IncomingRequest(MCP, service, headers, dict(headers), _peer(request.scope))
+    incoming = IncomingRequest(
+        MCP, service, headers, dict(headers), _peer(request.scope), caller=request.scope["caller"]
+    )
 
     async def receive() -> Message:
         return {"type": "http.request", "body": body, "more_body": False}
@@ -339,9 +376,9 @@ def _is_loopback(name: str) -> bool:
     return ip_address(name.removeprefix("[").removesuffix("]")).is_loopback
 
 
-def _json_rpc_error(status: int, words: str, number: int = INVALID_REQUEST) -> Response:
+def _json_rpc_error(status: int, words: str, number: int = INVALID_REQUEST, headers: Headers = ()) -> Response:
     error = {"jsonrpc": "2.0", "id": None, "error": {"code": number, "message": words}}
-    return Response(msgspec.json.encode(error), status, dict(_DECODED_HEADERS), media_type=JSON)
+    return Response(msgspec.json.encode(error), status, dict((*_DECODED_HEADERS, *headers)), media_type=JSON)
 
 
 _DECODED_HEADERS = [(name.decode(), value.decode()) for name, value in _HEADERS]
@@ -353,7 +390,10 @@ _NO_QUESTION = _json_rpc_error(400, "No question waits for this answer.")
 
 def _with_headers(send: Send, origin: bytes | None) -> Send:
     """Adds the headers that every response has. A page may read the response only if its origin was accepted."""
-    page = [(b"access-control-allow-origin", origin), (b"access-control-expose-headers", b"mcp-session-id")]
+    page = [
+        (b"access-control-allow-origin", origin),
+        (b"access-control-expose-headers", b"mcp-session-id, www-authenticate"),
+    ]
     more = _HEADERS + ([*page, (b"vary", b"origin")] if origin else [])
 
     async def with_headers(message: Message) -> None:

@@ -11,6 +11,7 @@ from weakref import WeakSet
 
 from dealer_agent import __version__
 from dealer_agent.apidocs.discovery import KEYS_PATH
+from dealer_agent.callers.issuer import Issuer
 from dealer_agent.catalogue_loading.snapshot_folder import SnapshotFolder
 from dealer_agent.catalogue_loading.snapshot_loader import FILE, SnapshotLoader
 from dealer_agent.catalogue_loading.snapshots import LoadedSnapshot
@@ -25,6 +26,9 @@ from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.skill import SKILLS
 from dealer_agent.protocol.vocabulary import vocabularies_of
+from dealer_agent.server.access_tokens import AccessTokens, VerifiedTokens
+from dealer_agent.server.challenges import audiences
+from dealer_agent.server.issuer_keys import IssuerKeySets
 from dealer_agent.server.limits import DealerLimits, RateLimits
 from dealer_agent.server.metrics import WorkerMetrics
 from dealer_agent.server.service import RPC, Process, Service
@@ -63,6 +67,7 @@ class DealerOpener:
     process: Process
     deliveries: DeliveryLoop
     snapshots: SnapshotFolder | None
+    key_sets: IssuerKeySets
     metrics: WorkerMetrics | None = None
     traces: "Traces | None" = None
     _loaders: WeakSet[SnapshotLoader] = field(default_factory=WeakSet)
@@ -93,6 +98,7 @@ class DealerOpener:
         revision, tokens, snapshot = await asyncio.to_thread(_read, store, profile.id, snapshots)
         rules = settings.rate_limits.by_rule
         is_only = installation.only is not None
+        card = _card_facts(settings, installation.listens_at)
         limits = process.limits if is_only else process.limits.of_dealer(profile.id, rules)
         return Service(
             process=process,
@@ -100,11 +106,12 @@ class DealerOpener:
             loaded=revision._replace(stock=snapshot.revision),
             dealer=dealer_of(profile, intake, settings.search, snapshot.catalogue, snapshot.at),
             tokens=tokens,
+            access_tokens=_access_tokens(settings, card.http_json_url, self.key_sets, process.verified_tokens),
             vocabularies=vocabularies_of(settings.service.vocabulary, settings.service.proto),
             limits=limits,
             shared_limits=self._shared_limits(limits, profile.id, rules, cipher),
             settings=settings,
-            card=_card_facts(settings, installation.listens_at),
+            card=card,
             mcp_key=cipher.permanent_key("mcp request state"),
             mcp_answers=McpAnswers(store, profile.id),
             signer=card_signer(settings, installation.listens_at, cipher),
@@ -163,6 +170,26 @@ def token_registry(tx: Transaction) -> TokenRegistry:
     active = list_active_tokens(tx)
     expiries = {token.token_id: token.expires_at.timestamp() for token in active if token.expires_at is not None}
     return TokenRegistry(((token.token_id, token.token_hash) for token in active), expiries)
+
+
+def _access_tokens(settings: Settings, url: str, keys: IssuerKeySets, verified: VerifiedTokens) -> AccessTokens:
+    """The access tokens of a dealer at this URL. The keys of its issuers are fetched from now on."""
+    for each in settings.auth.issuers:
+        keys.pin(each.key_source, settings.address_rule)
+    issuers = (
+        (
+            Issuer(
+                url=each.issuer,
+                audiences=frozenset({each.audience}) if each.audience else audiences(url),
+                algorithms=frozenset(each.algorithms),
+                clients=frozenset(each.clients),
+                client_claim=each.client_claim,
+            ),
+            each.key_source,
+        )
+        for each in settings.auth.issuers
+    )
+    return AccessTokens(settings.dealer.id, issuers, keys, verified)
 
 
 def note_first_time(store: Store, dealer_id: str, now: datetime) -> None:
