@@ -46,7 +46,7 @@ class TokenRefused(Exception):  # noqa: N818 - says what happened.
 
 
 class KeyUnknown(TokenRefused):
-    """The key set of the issuer has no key with the id that the token names. A newer key set may have it."""
+    """The key set of the issuer has no key for the token. A newer key set may have one."""
 
 
 class IssuedToken(NamedTuple):
@@ -184,7 +184,9 @@ def verify(token: UnverifiedToken, issuer: Issuer, keys: IssuerKeys, now: float)
     try:
         _jws.decode_complete(token.text, key, algorithms=[header.alg])
     except (PyJWTError, ValueError):
-        raise TokenRefused("The signature of the token is not valid.") from None
+        # A token that names no key may be signed with a newer one.
+        kind = KeyUnknown if header.kid is UNSET else TokenRefused
+        raise kind("The signature of the token is not valid.") from None
     if claims.iss != issuer.url:
         raise TokenRefused("The issuer of the token is another one.")
     named = {claims.aud} if isinstance(claims.aud, str) else set(claims.aud)

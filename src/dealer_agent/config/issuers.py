@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta, Struct
 
 from dealer_agent.callers.issuer import LONGEST_CLIENT, Algorithm
 from dealer_agent.dealers.profile_checks import is_this_machine, read_by, read_web_address
@@ -56,7 +56,7 @@ def issuers_differ(issuers: list[Any]) -> Iterator[Problem]:
                 seen.add(url)
 
 
-SecureAddress = Annotated[str, read_by(read_secure_address)]
+SecureAddress = Annotated[str, read_by(lambda value: read_secure_address(value) if value else value)]
 
 
 class IssuerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -66,8 +66,8 @@ class IssuerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """
 
     issuer: Annotated[str, read_by(read_issuer)]
-    jwks_url: SecureAddress | UnsetType = UNSET
-    token_url: SecureAddress | UnsetType = UNSET
+    jwks_url: SecureAddress = ""
+    token_url: SecureAddress = ""
     audience: Annotated[str, Meta(max_length=LONGEST_URL)] = ""
     algorithms: Annotated[tuple[Algorithm, ...], Meta(min_length=1, max_length=10)] = USUAL_ALGORITHMS
     clients: Annotated[tuple[Annotated[str, read_by(read_client)], ...], Meta(max_length=MOST_CLIENTS)] = ()
@@ -76,4 +76,4 @@ class IssuerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     @property
     def key_source(self) -> str:
         """Where its keys come from: a key set, or the metadata that names one."""
-        return f"{METADATA_OF}{self.issuer}" if self.jwks_url is UNSET else f"{KEY_SET_AT}{self.jwks_url}"
+        return f"{KEY_SET_AT}{self.jwks_url}" if self.jwks_url else f"{METADATA_OF}{self.issuer}"

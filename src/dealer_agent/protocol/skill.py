@@ -119,8 +119,8 @@ class LeadReceipt(Struct, frozen=True, kw_only=True):
 
 READ_SCOPE = "inventory:read"
 LEAD_SCOPE = "leads:write"
-SCOPES = (READ_SCOPE, LEAD_SCOPE)
-"""The scopes of tokens (docs/protocol.md#scopes)."""
+SCOPES = {READ_SCOPE: "Read the dealer, the stock and vehicles.", LEAD_SCOPE: "Send leads."}
+"""The scopes of tokens, with what each allows (docs/protocol.md#scopes)."""
 
 ReadingPayload = DealerInformationRequest | InventoryFacetsRequest | InventorySearchRequest | InventoryVehicleRequest
 Payload = ReadingPayload | LeadSubmitRequest

@@ -45,7 +45,7 @@ def resource_metadata(service: Service, below: str = "") -> Json:
     return {
         "resource": card.http_json_url + below,
         **({"authorization_servers": issuers} if issuers else {}),
-        "scopes_supported": sorted({skill.scope for skill in card.skills}),
+        "scopes_supported": [*card.scopes],
         "bearer_methods_supported": ["header"],
         "resource_name": card.name,
         "resource_documentation": card.documentation_url,

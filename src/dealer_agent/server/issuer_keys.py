@@ -1,7 +1,7 @@
 """Fetches the key sets of issuers, in the background (docs/protocol.md#issued-token-keys).
 
 No request waits for a fetch. A key set is fetched when its dealer is opened, and again before it is out of date. A
-token that names a key which the set lacks asks for it sooner, at most once a minute.
+token that names a key which the set lacks asks for it sooner, within bounds.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ SHORTEST_SECONDS, LONGEST_SECONDS = 300.0, 86_400.0
 KEPT_SECONDS = 86_400.0
 """How long a key set is used beyond that, while its issuer does not answer."""
 RETRY_SECONDS = 30.0
-SOONEST_SECONDS = 60.0
+SOONEST_SECONDS = 10.0
 """The shortest time between two fetches for tokens that name an unknown key."""
 STEP_SECONDS = 0.5
 MOST_AT_ONCE = 4

@@ -12,6 +12,7 @@ from weakref import WeakSet
 from dealer_agent import __version__
 from dealer_agent.apidocs.discovery import KEYS_PATH
 from dealer_agent.callers.issuer import Issuer
+from dealer_agent.callers.issuer_metadata import openid_url
 from dealer_agent.catalogue_loading.snapshot_folder import SnapshotFolder
 from dealer_agent.catalogue_loading.snapshot_loader import FILE, SnapshotLoader
 from dealer_agent.catalogue_loading.snapshots import LoadedSnapshot
@@ -23,7 +24,7 @@ from dealer_agent.encryption.card_signer import CardSigner
 from dealer_agent.lead_intake.intake import LeadIntake
 from dealer_agent.mcp_tools.consent import consent_text
 from dealer_agent.open_installation import OpenInstallation
-from dealer_agent.protocol.card import CardFacts
+from dealer_agent.protocol.card import CardFacts, CardIssuer
 from dealer_agent.protocol.skill import SKILLS
 from dealer_agent.protocol.vocabulary import vocabularies_of
 from dealer_agent.server.access_tokens import AccessTokens, VerifiedTokens
@@ -226,5 +227,9 @@ def _card_facts(settings: Settings, listens_at: str) -> CardFacts:
         documentation_url=f"{base}/docs",
         skills=tuple(skill for skill in SKILLS if skill.id in settings.service.skills),
         bearer_skills=settings.token_skills,
+        issuers=tuple(
+            CardIssuer(f"issuer-{number}", openid_url(each.issuer), each.token_url)
+            for number, each in enumerate(settings.auth.issuers, 1)
+        ),
         consent_text=consent_text(settings.leads.consent_text, profile.name),
     )
