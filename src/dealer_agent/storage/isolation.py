@@ -38,7 +38,7 @@ _RIGHTS = {
     "INSERT, UPDATE (body)": "consent_events",
     "INSERT, DELETE": "vault_keys unit_changes refused_imports consent_proofs proof_contacts places accesses refusals",
     "INSERT, UPDATE, DELETE": "vault_key_uses dealer_keys replicas jobs units held_units feeds feed_files lead_events"
-    " lead_contacts outbox idempotency daily_counts alerts alert_messages withdrawals",
+    " lead_contacts outbox idempotency daily_counts key_sets alerts alert_messages withdrawals",
 }
 SERVICE_RIGHTS = {table: rights for rights, tables in _RIGHTS.items() for table in tables.split()}
 """What the service's role may do with each table, besides SELECT: what the statements of the service need."""
@@ -88,7 +88,7 @@ MAX_NAMED = 3
 def isolation_problem(connection: Connection) -> str | None:
     """Why the database does not isolate the dealers of a service, and what to do; None if it does.
 
-    SQLite isolates nothing. This is no problem, because its file belongs to the user of the service.
+    SQLite isolates nothing. This is not a problem, because its file belongs to the user of the service.
     """
     if connection.dialect.name != "postgresql":
         return None

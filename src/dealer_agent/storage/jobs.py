@@ -184,9 +184,9 @@ def add_jobs(tx: Transaction, kind: str, subjects: Iterable[str] = ("",)) -> Non
     _put(tx, ADD_JOB, [(kind, subject) for subject in subjects])
 
 
-def add_job_at(tx: Transaction, kind: str, due_at: datetime) -> None:
-    """Adds the only job of a kind, due at a time. One that is due sooner stays as it is."""
-    tx.execute(ADD_JOB_AT, {"kind": kind, "subject": "", "due_at": due_at, "attempts": 0})
+def add_job_at(tx: Transaction, kind: str, due_at: datetime, subject: str = "") -> None:
+    """Adds a job that is due at a time. One that is due sooner stays as it is."""
+    tx.execute(ADD_JOB_AT, {"kind": kind, "subject": subject, "due_at": due_at, "attempts": 0})
 
 
 def begin_jobs(tx: Transaction, kinds: Iterable[str]) -> None:

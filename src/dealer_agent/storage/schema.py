@@ -457,6 +457,18 @@ tokens = dealer_table(
     key=("token_id",),
 )
 
+# The public keys of agents and of issuers, fetched from a `source` (`known_keys`). They belong to the installation.
+# `document` is a JWK set, NULL until it is fetched. It may be used until `expires_at`. `pinned`: the settings name the
+# source. Others are those of strangers: `used_at` decides which of them are kept. `problem` is that of the last fetch.
+key_sets = dealer_table(
+    "key_sets",
+    columns(ExternalText, "source", "problem"),
+    columns(Boolean, "pinned"),
+    columns(LargeBinary, "document"),
+    columns(UtcTime, "fetched_at", "expires_at", "used_at"),
+    key=("source",),
+)
+
 # What agents asked on one day of the dealer's time zone (`storage.daily_counts`): a number for each item of a subject.
 daily_counts = dealer_table(
     "daily_counts",

@@ -249,6 +249,15 @@ def _make_tables_of_installations() -> None:
         defaults={"purpose": "skills"},
         unique=["token_hash"],
     )
+    _table(
+        "key_sets",
+        "source",
+        text="source problem",
+        flags="pinned",
+        data="document",
+        numbers="fetched_at expires_at used_at",
+        nullable="problem document fetched_at expires_at",
+    )
     _table("refusals", "refusal_id", text="refusal_id code", numbers="at", indexes=["at"])
     _table(
         "accesses",
