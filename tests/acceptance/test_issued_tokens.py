@@ -125,12 +125,12 @@ def test_the_official_mcp_client_finds_the_issuer_and_uses_all_tools(log_in: Log
         issuer=log_in.issuer.url,
     )
 
+    answer: Any = person.answer
+
     async def use_all() -> list[Any]:
         async with (
             _http_client(login) as http,
-            Client(
-                streamable_http_client(url, http_client=http), mode=mode, elicitation_callback=person.answer
-            ) as host,
+            Client(streamable_http_client(url, http_client=http), mode=mode, elicitation_callback=answer) as host,
         ):
             calls: list[tuple[str, dict[str, Any]]] = [
                 ("dealer_information", {}),

@@ -21,7 +21,7 @@ CLAIMS: dict[str, Any] = {
     "exp": NOW + 300,
     "scope": "inventory:read leads:write",
 }
-CURVES = {"ES256": ec.SECP256R1, "ES384": ec.SECP384R1, "ES512": ec.SECP521R1}
+CURVES: dict[str, type[Any]] = {"ES256": ec.SECP256R1, "ES384": ec.SECP384R1, "ES512": ec.SECP521R1}
 
 
 @cache

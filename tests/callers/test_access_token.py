@@ -64,7 +64,7 @@ def test_these_tokens_are_valid_too(text: str) -> None:
     ],
 )
 def test_only_scopes_of_this_service_are_read(scope: str | None, expected: set[str]) -> None:
-    assert check(token(scope=scope)).caller.scopes == expected
+    assert check(token(scope=scope)).caller.scopes == frozenset(expected)
 
 
 def hmac_token(secret: bytes) -> str:

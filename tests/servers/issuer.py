@@ -85,7 +85,7 @@ class _Server(AuthorizationServer):  # type: ignore[misc]
 
 
 def _key(algorithm: str, number: int) -> Any:
-    options = {"kid": f"key-{number}", "use": "sig", "alg": algorithm}
+    options: Any = {"kid": f"key-{number}", "use": "sig", "alg": algorithm}
     return RSAKey.generate_key(2048, options) if algorithm[:2] in ("RS", "PS") else ECKey.generate_key("P-256", options)
 
 
