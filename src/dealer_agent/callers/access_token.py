@@ -89,9 +89,14 @@ class IssuerKeys:
         """Whether another set has the same keys."""
         return isinstance(other, IssuerKeys) and self._published == other._published
 
-    def __bool__(self) -> bool:
-        """Whether there is a key."""
-        return bool(self._keys)
+    def __len__(self) -> int:
+        """The number of keys."""
+        return len({key.key_id for key in self._keys})
+
+    @property
+    def algorithms(self) -> frozenset[str]:
+        """The algorithms that the keys can verify."""
+        return frozenset(key.algorithm_name for key in self._keys)
 
     def find(self, key_id: str | None, algorithm: str) -> PyJWK:
         """The only key with this id for an algorithm. Without an id, the only key. Raises KeyUnknown."""

@@ -54,7 +54,10 @@ export class AppointmentTimeUnavailable extends Refused {
   declare readonly code: "APPOINTMENT_TIME_UNAVAILABLE";
 }
 
-/** The bearer token is missing or invalid. The dealer hands out tokens. */
+/**
+ * The bearer token is missing (401), invalid (401), or lacks the scope of the skill (403). The dealer hands out
+ * tokens, and names the issuers whose tokens it accepts.
+ */
 export class AuthRequired extends Refused {
   declare readonly code: "AUTH_REQUIRED";
 }
