@@ -19,6 +19,7 @@ GROUPS = (
     "dealers",
     "database",
     "tokens",
+    "agents",
     "ask",
 )
 WITHOUT_FOLDER = frozenset({"init", "check", "mcp", "help", "ask", "database", "feeds password", "dealers host"})

@@ -115,12 +115,12 @@ def read(dealer: Dealer, request: Request) -> SkillResponse:
 
 
 async def submit_lead(
-    dealer: Dealer, request: Request, *, caller: Caller, body: bytes, seconds: float
+    dealer: Dealer, request: Request, *, caller: Caller, quarantined: bool, body: bytes, seconds: float
 ) -> SkillResponse:
     """lead.submit (docs/protocol.md#lead-submit), for a valid payload.
 
-    `body` is the body as received: the consent record has its hash. `seconds`
-    is the time left for the database.
+    `body` is the body as received: the consent record has its hash. A `quarantined` lead waits for a person of the
+    dealer. `seconds` is the time left for the database.
 
     Raises StorageError and ProtocolError. Only code and time of a refused lead are stored. There are two exceptions:
     with AppointmentTimeUnavailable the lead is stored, and with InternalError nothing is.
@@ -128,7 +128,8 @@ async def submit_lead(
     now = datetime.now(UTC)
     try:
         assert request.plain is not None, "the payload is checked before"
-        lead = PreparedLead.of(cast(LeadSubmitRequest, request.payload), request.plain, caller, body, request.version)
+        typed = cast(LeadSubmitRequest, request.payload)
+        lead = PreparedLead.of(typed, request.plain, caller, body, request.version, quarantined=quarantined)
         return await dealer.lead_intake.submit(lead, dealer.catalogue, now, seconds)
     except InternalError:
         raise

@@ -13,7 +13,7 @@ from tests.acceptance.dealers import stocked_dealer
 from tests.skills.sample_dealers import a_lead
 from tests.skills.visiting import listing
 
-from dealer_agent.callers import ANONYMOUS
+from dealer_agent.callers import ANONYMOUS, Caller
 from dealer_agent.config import Settings, load_settings
 from dealer_agent.feeds.collection.collection import feed_rows
 from dealer_agent.inventory.catalogue import Catalogue
@@ -76,7 +76,11 @@ class Filled:
     settings: Settings
 
     def take(
-        self, now: datetime | None = None, drive_at: datetime | None = None, **members: Any
+        self,
+        now: datetime | None = None,
+        drive_at: datetime | None = None,
+        caller: Caller = ANONYMOUS,
+        **members: Any,
     ) -> tuple[str, str | None]:
         """Stores a lead that arrives at `now`. Returns its id and that of its visit."""
         now = now or datetime.now(UTC)
@@ -85,7 +89,7 @@ class Filled:
         agreed = {"granted_at": (now - timedelta(minutes=1)).isoformat()}
         lead = a_lead(source_agent=AGENT, **members)
         lead["consent"] |= agreed
-        prepared = PreparedLead.of(msgspec.convert(lead, LeadSubmitRequest), lead, ANONYMOUS, b"")
+        prepared = PreparedLead.of(msgspec.convert(lead, LeadSubmitRequest), lead, caller, b"")
         settings = self.settings
         with (
             Store.open(settings.database_url, settings.cipher) as store,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dealer_agent.config.settings import MOST_REQUESTS, MOST_WINDOWS, windows_of
+from dealer_agent.config.rates import MOST_REQUESTS, MOST_WINDOWS, windows_of
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from dealer_agent.http_signatures.structured_fields import read_dictionary, read
 
 pytestmark = pytest.mark.outside_protocol("structured fields")
 SEEDS = (
-    'sig1=("@method" "signature-agent";key="sig1" "@authority";req);created=1735689600;keyid="a-_Z";alg="ed25519";tag="t"',
+    'sig1=("@method" "signature-agent";key="sig1" "@authority";req);created=1735689600;keyid="a-_Z";alg="x";tag="t"',
     "sig1=:RdNFx5Bj6au3YgAMQL/RzmUlZE8QZLIaXGRpw985hWnwPfMxT228NMk6ehRS1PSl4e8PhbNZACSanGdhEwYCCg==:, b=:AA==:;x",
     'a="https://agent.example";type=jwks_uri, b, c=?0;d=?1, e=-12, *f=tok/en:*, g="q\\"u\\\\o"',
     "a=() ,\tb=( 1 2 );x;y=?0",

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.http_signatures.vectors import VECTORS, message_of
 
-from dealer_agent.http_signatures.directory import DirectoryRefused, read_directory
+from dealer_agent.http_signatures.directory import DirectoryRefused, KeySet, read_directory
 from dealer_agent.http_signatures.errors import SignatureRefused
 from dealer_agent.http_signatures.fields import Fields
 from dealer_agent.http_signatures.keys import KeyRefused, PublicKey, read_public_key, thumbprint_of
@@ -67,11 +67,8 @@ def test_an_example_that_lives_a_day_at_most_is_verified() -> None:
     (case,) = (each for each in VECTORS["web_bot_auth"] if each["name"] == "ed25519, string")
     key = KEYS["test-key-ed25519"]
 
-    class Known:
-        keys = {key.thumbprint: key}
-        fetched_at = CREATED
-
-    found = verify_request(message_of(case), CREATED + 300, lambda _: Known())  # type: ignore[arg-type]
+    known = KeySet(b"", {key.thumbprint: key}, CREATED, CREATED)
+    found = verify_request(message_of(case), CREATED + 300, lambda _: known)  # type: ignore[arg-type]
     assert isinstance(found, Verified)
     assert (found.origin, found.thumbprint) == ("https://signature-agent.test", key.thumbprint)
     assert found.accepted_until == CREATED + 300 + 60

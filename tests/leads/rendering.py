@@ -119,6 +119,7 @@ def leads() -> dict[str, LeadView]:
             trade_in=TRADE_IN,
             visits=_visits(),
         ),
+        "signed": a_view(agent=SourceAgent("Example Agent"), caller="https://agent.example"),
     }
 
 

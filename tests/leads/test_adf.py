@@ -334,15 +334,17 @@ def test_the_allowed_channels_are_named_in_prose(channels: tuple[str, ...], word
     lines = comments(prospect_of(a_view(channels=channels, messages=())))
     assert lines == [
         *words,
-        "Sent on the customer's behalf by an AI shopping agent: Example Shopping Agent",
+        "Sent on the customer's behalf by an AI shopping agent.",
+        "Source: Example Shopping Agent (says so itself, not verified)",
     ]
 
 
 def test_the_customers_own_words_stand_last_and_keep_their_lines() -> None:
     request = Appointment("test_drive", notes="I bring\r\nmy dog")
     prospect = prospect_of(a_view(visits=(a_visit(request=request),), messages=("Hello,\n\nis it red?", "Or blue?")))
-    assert comments(prospect)[-10:] == [
-        "Sent on the customer's behalf by an AI shopping agent: Example Shopping Agent",
+    assert comments(prospect)[-11:] == [
+        "Sent on the customer's behalf by an AI shopping agent.",
+        "Source: Example Shopping Agent (says so itself, not verified)",
         "Notes for the visit:",
         "I bring",
         "my dog",

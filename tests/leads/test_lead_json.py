@@ -126,10 +126,14 @@ def test_every_member_is_documented() -> None:
     table = DOCS.read_text().partition("## JSON")[2].partition("\n## ")[0]
     named = {line.split("|")[1].strip().strip("`") for line in table.splitlines() if line.startswith("| `")}
     lead = document(
-        trade_in=TRADE_IN, visits=(a_visit(),), submitted_at=a_view().received_at, may_be_same_person_as="01KE7AQ2N0"
+        trade_in=TRADE_IN,
+        visits=(a_visit(),),
+        submitted_at=a_view().received_at,
+        may_be_same_person_as="01KE7AQ2N0",
+        caller="https://agent.example",
     )
     expected = set(lead) | {
-        f"{member}.{inner}" for member in ("dealer", "rooftop", "source_agent") for inner in lead[member]
+        f"{member}.{inner}" for member in ("dealer", "rooftop", "source_agent", "caller") for inner in lead[member]
     }
     expected |= {f"appointments[].{inner}" for inner in lead["appointments"][0]}
     assert named == expected

@@ -158,8 +158,10 @@ Their trade-in, as they describe it
 They write:
 > Is it still there?
 
-Sent on their behalf by an AI shopping agent (Example Shopping Agent) on
-  Monday, March 2, 2026, 3:05 PM CST. Lead 01KE7AQ2N0V5X3J8R6T4Y9W1ZB.
+Sent on their behalf by an AI shopping agent on Monday, March 2, 2026, 3:05
+  PM CST. Lead 01KE7AQ2N0V5X3J8R6T4Y9W1ZB.
+
+Source: Example Shopping Agent (says so itself, not verified)
 """
     )
 

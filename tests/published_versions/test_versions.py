@@ -24,7 +24,7 @@ from tests.server.conftest import OpenDealership
 from tests.server.dealership import ACCORD, LEAF, LOT, Dealership, error_of, message
 
 from dealer_agent.protocol.published_versions import PUBLISHED_VERSIONS
-from dealer_agent.server.opening import token_registry
+from dealer_agent.server.opening import admitted_callers
 
 pytestmark = needs_schemas
 every_version = pytest.mark.parametrize("version", VERSIONS)
@@ -370,7 +370,7 @@ def test_a_refused_token_is_a_plain_401(open_dealership: OpenDealership, version
 
 def _tokens_now(opened: Dealership) -> Any:
     with opened.store() as store, store.read("test-motors") as tx:
-        return token_registry(tx)
+        return admitted_callers(tx).tokens
 
 
 @pytest.mark.parametrize("version", RELEASED)

@@ -1,11 +1,14 @@
 """Verified tokens are kept, within bounds, and no longer than they are valid (docs/protocol.md#issued-tokens)."""
 
+from typing import Any
+
 import pytest
 from tests.callers.issuing import AUDIENCE, CLIENT, ISSUER, NOW, jwk, key_set, token
 
 from dealer_agent.callers import issued
-from dealer_agent.callers.access_token import IssuerKeys, TokenRefused, read_keys
+from dealer_agent.callers.access_token import TokenRefused
 from dealer_agent.callers.issuer import Issuer
+from dealer_agent.http_signatures.directory import KeySet
 from dealer_agent.protocol.errors import RateLimited
 from dealer_agent.server import access_tokens
 from dealer_agent.server.access_tokens import AccessTokens, VerifiedTokens
@@ -17,11 +20,11 @@ EXPECTED = issued(ISSUER, CLIENT, frozenset({"inventory:read", "leads:write"}))
 class Keys:
     """The key sets of a process."""
 
-    def __init__(self, keys: IssuerKeys | None) -> None:
-        self.keys = keys
+    def __init__(self, document: bytes | None) -> None:
+        self.keys = None if document is None else KeySet(document, {}, NOW, NOW + 600)
         self.asked: list[str] = []
 
-    def find(self, source: str) -> IssuerKeys | None:
+    def find(self, source: str) -> KeySet | None:
         assert source == SOURCE
         return self.keys
 
@@ -30,12 +33,13 @@ class Keys:
 
 
 def tokens_of(keys: Keys, verified: VerifiedTokens, dealer_id: str = "d", audience: str = AUDIENCE) -> AccessTokens:
-    return AccessTokens(dealer_id, [(Issuer(ISSUER, frozenset({audience})), SOURCE)], keys, verified)
+    known: Any = keys
+    return AccessTokens(dealer_id, [(Issuer(ISSUER, frozenset({audience})), SOURCE)], known, verified)
 
 
 @pytest.fixture
 def keys() -> Keys:
-    return Keys(read_keys(key_set()))
+    return Keys(key_set())
 
 
 @pytest.fixture
@@ -67,7 +71,7 @@ def test_a_kept_token_expires(keys: Keys, verified: VerifiedTokens) -> None:
 def test_a_kept_token_ends_with_the_key_that_signed_it(keys: Keys, verified: VerifiedTokens) -> None:
     tokens, text = tokens_of(keys, verified), token()
     tokens.caller_of(text, NOW)
-    keys.keys = read_keys(key_set(jwk(number=2)))
+    keys.keys = Keys(key_set(jwk(number=2))).keys
     with pytest.raises(TokenRefused, match="no such key"):
         tokens.caller_of(text, NOW)
     assert keys.asked == [SOURCE]

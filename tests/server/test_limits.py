@@ -218,7 +218,7 @@ def test_a_flood_of_addresses_takes_no_space_and_keeps_longer_limits(
 def test_no_flood_of_addresses_makes_the_table_forget_a_token(limits: Callable[..., RateLimits]) -> None:
     """One customer of an internet provider may have 65,536 networks of IPv6."""
     table = limits("3/minute", lead="2/day")
-    tokens = [f"token:{number}" for number in range(100)]
+    tokens = [f"known:token:{number}" for number in range(100)]
     for token in tokens:
         assert _allowed(table, 3, rule="lead", client=token) == 2
     for number in range(65_536):

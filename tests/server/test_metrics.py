@@ -74,7 +74,12 @@ def test_every_request_counts_by_its_skill_and_its_outcome(open_dealership: Open
         ("inventory.vehicle", "VEHICLE_NOT_FOUND", 1),
         ("unknown", "SCHEMA_VALIDATION_FAILED", 1),
     ):
-        assert values[sample("dealer_agent_requests_total", dealer="test-motors", skill=skill, code=code)] == number
+        assert (
+            values[
+                sample("dealer_agent_requests_total", dealer="test-motors", skill=skill, code=code, caller="anonymous")
+            ]
+            == number
+        )
         assert values[sample("dealer_agent_request_seconds_count", skill=skill)] == number
     assert values[sample("dealer_agent_request_seconds_sum", skill="inventory.search")] > 0
     last = values[sample("dealer_agent_request_seconds_bucket", skill="inventory.search", le="+Inf")]

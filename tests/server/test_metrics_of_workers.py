@@ -30,7 +30,9 @@ def value(port: int, line: str) -> float:
 
 
 def searches(port: int) -> float:
-    return value(port, 'dealer_agent_requests_total{code="OK",dealer="acceptance",skill="inventory.search"}')
+    return value(
+        port, 'dealer_agent_requests_total{caller="anonymous",code="OK",dealer="acceptance",skill="inventory.search"}'
+    )
 
 
 def search(running: Running, times: int) -> None:

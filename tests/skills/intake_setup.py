@@ -60,9 +60,10 @@ class IntakeSetup:
         *,
         token: str | None = TOKEN,
         granted_at: str = GRANTED_AT,
+        quarantined: bool = False,
     ) -> dict[str, Any]:
         """The `data` of the response."""
-        answer = self.answer(lead, now, lot, token=token, granted_at=granted_at)
+        answer = self.answer(lead, now, lot, token=token, granted_at=granted_at, quarantined=quarantined)
         answered: dict[str, Any] = msgspec.json.decode(answer.data)
         return answered
 
@@ -74,13 +75,15 @@ class IntakeSetup:
         *,
         token: str | None = TOKEN,
         granted_at: str = GRANTED_AT,
+        quarantined: bool = False,
     ) -> SkillResponse:
         """The response to the sender with this token; None is a sender without one."""
         plain = lead | {"consent": lead["consent"] | {"granted_at": granted_at}}
         typed = msgspec.convert(plain, LeadSubmitRequest)
         if token is not None:
             self._know(token, now)
-        return asyncio.run(self.intake.submit(PreparedLead.of(typed, plain, caller_with(token), b""), lot, now, 60))
+        prepared = PreparedLead.of(typed, plain, caller_with(token), b"", quarantined=quarantined)
+        return asyncio.run(self.intake.submit(prepared, lot, now, 60))
 
     def _know(self, token_id: str, now: datetime) -> None:
         """Adds the token, unless the dealer of the intake has it."""

@@ -16,14 +16,14 @@ def test_a_token_opens_the_door_until_it_is_revoked(store: Store) -> None:
     first = write_at(MONDAY, store, DEALER, create_token, "Website", b"\x01" * 32)
     second = write_at(TUESDAY, store, DEALER, create_token, "Website", b"\x02" * 32)
     assert read(store, DEALER, list_active_tokens) == [
-        (first, "Website", b"\x01" * 32, None),
-        (second, "Website", b"\x02" * 32, None),
+        (first, "Website", b"\x01" * 32, None, None),
+        (second, "Website", b"\x02" * 32, None, None),
     ]
     assert write_at(TUESDAY, store, DEALER, revoke_token, first)
-    assert read(store, DEALER, list_active_tokens) == [(second, "Website", b"\x02" * 32, None)]
+    assert read(store, DEALER, list_active_tokens) == [(second, "Website", b"\x02" * 32, None, None)]
     assert read(store, DEALER, list_tokens) == [
-        (first, "Website", "skills", MONDAY, TUESDAY, None),
-        (second, "Website", "skills", TUESDAY, None, None),
+        (first, "Website", "skills", MONDAY, TUESDAY, None, None, None),
+        (second, "Website", "skills", TUESDAY, None, None, None, None),
     ]
 
 
@@ -73,7 +73,7 @@ def test_tokens_belong_to_their_dealer(store: Store) -> None:
 def test_the_secret_of_a_calendar_opens_the_calendar_and_no_skill_until_it_is_revoked(store: Store) -> None:
     skills = write_at(MONDAY, store, DEALER, create_token, "Website", b"\x01" * 32)
     calendar = write_at(MONDAY, store, DEALER, create_token, "calendar", b"\x02" * 32, purpose="calendar")
-    assert read(store, DEALER, list_active_tokens) == [(skills, "Website", b"\x01" * 32, None)]
+    assert read(store, DEALER, list_active_tokens) == [(skills, "Website", b"\x01" * 32, None, None)]
     assert [(token.token_id, token.purpose) for token in read(store, DEALER, list_tokens)] == [
         (skills, "skills"),
         (calendar, "calendar"),

@@ -7,7 +7,7 @@ before it has changed nothing; after it, another process sends the messages.
 import asyncio
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
@@ -16,8 +16,10 @@ import structlog
 from dealer_agent.alerts import observing
 from dealer_agent.alerts.conditions import CONDITIONS, begins_after
 from dealer_agent.alerts.observing import PublicAddress
+from dealer_agent.alerts.observing_agents import observe_agents, quarantine_doubtful_agents
 from dealer_agent.alerts.receivers import Receivers
 from dealer_agent.alerts.rules import DAY, KEPT, Observation, Timing, check
+from dealer_agent.config.agent_settings import AgentsSettings
 from dealer_agent.config.alert_settings import AlertSettings
 from dealer_agent.delivery.attempt import NotDelivered
 from dealer_agent.jobs.loop import Next
@@ -63,6 +65,7 @@ class Watch:
     folder: Path
     shares_machine: bool
     address: PublicAddress | None = None
+    agents: AgentsSettings = field(default_factory=AgentsSettings)
 
     @property
     def is_dealer(self) -> bool:
@@ -81,6 +84,9 @@ def run_check(store: Store, watch: Watch, job: Job) -> bool:
     with store.write(watch.owner, now) as tx:
         hold_job(tx, job)
         record = read_check(tx)
+        if watch.is_dealer:
+            for agent in quarantine_doubtful_agents(tx, watch.agents):
+                log.warning("agent quarantined", dealer=watch.owner, agent=agent)
     with store.read(watch.owner, now) as tx:
         seen = dict(_observe_database(tx, watch, record))
         before, changes = read_alerts(tx), count_changes(tx, now - DAY)
@@ -123,6 +129,7 @@ def _observe_database(
 ) -> Iterator[tuple[str, Sequence[Observation]]]:
     if watch.is_dealer:
         yield from observing.observe_dealer(tx, watch.settings, record, watch.folder).items()
+        yield from observe_agents(tx, watch.agents).items()
     if watch.shares_machine:
         yield from observing.observe_keys(tx, watch.settings).items()
         yield from observing.observe_clock(tx, watch.settings).items()

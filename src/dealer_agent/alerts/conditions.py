@@ -114,6 +114,38 @@ CONDITIONS: dict[str, Condition] = {
             quiet=AT_ONCE,
         ),
         Condition(
+            "leads_quarantined",
+            "In quarantine: {amount} of {subject}, since {since}. Nobody gets them until you decide.",
+            "No lead of {subject} waits in quarantine any more.",
+            "Type the commands above, or see what waits of all senders:\ndealer-agent leads quarantined",
+            "A lead of a sender in quarantine has come (`dealer-agent agents`). Each sender has an alert of its own.",
+            "All leads of the sender are released or refused.",
+            unit=("lead", "leads"),
+            quiet=AT_ONCE,
+        ),
+        Condition(
+            "agent_doubtful",
+            "The leads of {subject} are often bad. Its leads in 30 days: {amount}.",
+            "The leads of {subject} are not so bad any more, or a policy holds them.",
+            "Decide whether its next leads wait for a person, with a command above. All agents:\n"
+            "dealer-agent agents list",
+            "At least `propose_quarantine_percent` of `[agents]` of the leads of a known agent in 30 days are spam or "
+            "wrong (`dealer-agent leads mark`), or have a mail to the customer that was refused for good. The agent "
+            "has sent at least 10.",
+            "It is less, or the agent is in quarantine or blocked.",
+            unit=("lead", "leads"),
+            quiet=AT_ONCE,
+        ),
+        Condition(
+            "agent_quarantined",
+            "The service has put {subject} into quarantine, on {since}.",
+            "The quarantine of {subject} is 30 days old, or a person has decided about it.",
+            "Look at what waits, and decide with the commands above. All agents:\ndealer-agent agents list",
+            "As `agent_doubtful`, with `quarantine_automatically` of `[agents]`.",
+            "A person gives the agent a policy, or 30 days have passed.",
+            quiet=AT_ONCE,
+        ),
+        Condition(
             "disk_low",
             "The disk of the service's folder is nearly full: {amount} left.",
             "The disk of the service's folder has space again.",

@@ -43,8 +43,7 @@ def watch_of_dealer(settings: Settings, env: Mapping[str, str] = os.environ) -> 
         return None
     alone = settings.installation is None
     profile = settings.dealer
-    where = Where(settings.folder) if alone else Where(settings.installation, profile.id)
-    sender = Sender(profile.id, profile.name, profile.rooftops[0].timezone, FILE_NAME, where)
+    sender = Sender(profile.id, profile.name, profile.rooftops[0].timezone, FILE_NAME, settings.where)
     text = _text_of(settings.folder / FILE_NAME) if alone else None
     url = settings.service.public_url + settings.service.base_path
     return Watch(
@@ -54,6 +53,7 @@ def watch_of_dealer(settings: Settings, env: Mapping[str, str] = os.environ) -> 
         folder=settings.folder,
         shares_machine=alone,
         address=_public_address(url, CARD_PATH, expected=url) if alone else None,
+        agents=settings.agents,
     )
 
 

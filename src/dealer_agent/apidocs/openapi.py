@@ -10,7 +10,7 @@ from dealer_agent.protocol.vocabulary import Vocabularies, Vocabulary
 
 MEDIA_TYPES = ("application/json", "application/a2a+json")
 
-JSON_RPC_STATUSES = sorted({405, *HTTP_STATUSES, *AuthRequired.other_http})
+JSON_RPC_STATUSES = sorted({403, 405, *HTTP_STATUSES})
 """The HTTP statuses of errors over JSON-RPC. Every other response has 200."""
 
 

@@ -20,16 +20,18 @@ from dealer_agent.config.settings import TracesSettings
 from dealer_agent.config.settings_problems import SettingsError
 from dealer_agent.delivery.loop import PROCESS_CONCURRENCY, DeliveryLoop
 from dealer_agent.delivery.outlets import outlets_of_dealer
+from dealer_agent.known_keys.issuers import RESOLVERS
+from dealer_agent.known_keys.known import REFRESH_SECONDS, KnownKeys
 from dealer_agent.open_installation import OpenInstallation, open_store
 from dealer_agent.outgoing.connections import http_client
 from dealer_agent.privacy.key_rotation import InstallationKeys, KeyRotation, changeable_key_file, wait_unless
 from dealer_agent.protocol.vocabulary import vocabularies_of
 from dealer_agent.server.counting import Counting
 from dealer_agent.server.dealer_memory import DealerMemory, delete_removed_files, memory_budget
-from dealer_agent.server.issuer_keys import STEP_SECONDS, IssuerKeySets
 from dealer_agent.server.limits import BLOCKS, INSTALLATION_BLOCKS, RateLimits
 from dealer_agent.server.log import BufferedLines, configure_logs, end_interval
 from dealer_agent.server.metrics import FOLDER_VARIABLE, WorkerMetrics
+from dealer_agent.server.nonces import CLEAN_SECONDS, FileNonces, StoredNonces
 from dealer_agent.server.opening import DealerOpener
 from dealer_agent.server.refresh import Refresher, flush_logs
 from dealer_agent.server.repeated_steps import RepeatedSteps
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 
 TRACES_MISSING = "[traces] needs more packages: pip install 'dealer-agent[traces]', or remove endpoint under [traces]"
 RATE_LIMITS_FILE = "rate-limits.bin"
+NONCES_FILE = "nonces.bin"
 BUSIEST_FILE = "busiest-dealers.json"
 HTTP_CONNECTIONS = httpx.Limits(max_connections=PROCESS_CONCURRENCY, max_keepalive_connections=20)
 """A delivery never waits for a connection of another one."""
@@ -79,11 +82,16 @@ async def serving(installation: Installation) -> AsyncIterator[ServedDealers]:
         deliveries = DeliveryLoop(opened.store, writer, opened.dealers_with_due, find_outlets, begin_span)
         closing.push_async_callback(_stop, deliveries, asyncio.create_task(deliveries.run()))
         snapshots = SnapshotFolder(folder / SNAPSHOTS) if only is None else None
-        key_sets = IssuerKeySets()
-        opener = DealerOpener(opened, writer, process, deliveries, snapshots, key_sets, metrics, traces)
+        opener = DealerOpener(opened, writer, process, deliveries, snapshots, metrics, traces)
         closing.callback(opener.close)
         budget = memory_budget(settings.installation.snapshot_memory_mib) if only is None else 0
         memory = DealerMemory(budget, folder / SNAPSHOTS / BUSIEST_FILE)
+        rules = settings.service.address_rule, installation.address_rule
+        known_keys = process.known_keys = KnownKeys(opened.store, opened.owner, *rules, RESOLVERS)
+        await known_keys.refresh()
+        process.nonces = nonces_of(opened)
+        if isinstance(process.nonces, FileNonces):
+            closing.callback(process.nonces.close)
         dealers = ServedDealers(process, addresses, opener.open, memory.close_idle if only is None else None)
         if only is not None:
             await dealers.open(only.dealer.id)
@@ -107,21 +115,35 @@ async def serving(installation: Installation) -> AsyncIterator[ServedDealers]:
         closing.callback(stopped.set)
         alerts = MachineAlerts(opened.store, process.failed_leads, watch)
         steps = RepeatedSteps()
+        jobs = jobs_of(opened, watch, keys, known_keys)
+        known_keys.on_asked = jobs.wake
         for work in (
             Refresher(opened, writer, dealers, deliveries).run(steps),
-            steps.repeat("keys of issuers", key_sets.refresh, STEP_SECONDS, first=0),
+            steps.repeat("keys of agents", known_keys.refresh, REFRESH_SECONDS),
+            *(
+                [steps.repeat("nonces", process.nonces.clean, CLEAN_SECONDS)]
+                if isinstance(process.nonces, StoredNonces)
+                else []
+            ),
             *([] if only is not None else [memory.run(dealers, steps)]),
             *([] if snapshots is None else [delete_removed_files(opened, snapshots, steps)]),
             *([] if keys is None else [keys.run(steps)]),
             # In an installation also without a watch: it stores the failed leads, for the alerts of the dealers.
             *([] if watch is None and only is not None else [alerts.run(steps)]),
-            jobs_of(opened, watch, keys).run(),
+            jobs.run(),
             replica.run(steps),
             counting.run(steps),
             flush_logs(lines),
         ):
             closing.push_async_callback(_cancel, asyncio.create_task(work))
         yield dealers
+
+
+def nonces_of(opened: OpenInstallation) -> FileNonces | StoredNonces:
+    """Where the nonces of signed requests are remembered: where all machines find them."""
+    if opened.store.is_shared:
+        return StoredNonces(opened.store, opened.owner)
+    return FileNonces(opened.installation.folder / NONCES_FILE)
 
 
 def check_traces(settings: TracesSettings) -> None:

@@ -13,6 +13,7 @@ from dealer_agent.config import SettingsError
 from dealer_agent.feeds.collection.collection import feed_rows
 from dealer_agent.feeds.collection.collector import FeedJobs
 from dealer_agent.jobs.loop import JobLoop, Kind, Next
+from dealer_agent.known_keys.known import KnownKeys
 from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.privacy.key_rotation import InstallationKeys
 from dealer_agent.privacy.maintenance import Maintenance
@@ -25,7 +26,7 @@ from dealer_agent.storage.store import Store
 log = structlog.get_logger()
 
 
-def jobs_of(opened: OpenInstallation, watch: Watch | None, keys: InstallationKeys | None) -> JobLoop:
+def jobs_of(opened: OpenInstallation, watch: Watch | None, keys: InstallationKeys | None, known: KnownKeys) -> JobLoop:
     """The jobs of the dealers of a process. `watch` is that of the machine.
 
     Those of the only dealer of a folder are due at a start; without a watch, it has no alerts. In an installation, new
@@ -33,7 +34,13 @@ def jobs_of(opened: OpenInstallation, watch: Watch | None, keys: InstallationKey
     """
     store, only = opened.store, opened.installation.only
     feeds = FeedJobs(opened)
-    kinds = [feeds.kind, *Maintenance(opened).kinds, monthly_reports(opened, os.environ), *alert_kinds(opened, watch)]
+    kinds = [
+        feeds.kind,
+        *Maintenance(opened).kinds,
+        monthly_reports(opened, os.environ),
+        *alert_kinds(opened, watch),
+        known.kind,
+    ]
     if only is not None:
         rows = feed_rows(only)
         begin = partial(_store_jobs, store, opened.owner, rows, kinds)

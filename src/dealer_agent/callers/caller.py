@@ -4,7 +4,9 @@ The guards decide it once for each request. Everything else reads it: limits, th
 counts and logs. `source_agent` in a payload is only a claim, and decides nothing.
 """
 
+import re
 from typing import Literal, NamedTuple
+from urllib.parse import urlsplit
 
 CallerClass = Literal["anonymous", "token", "signed", "issued"]
 """How a caller proves who it is: not at all; with a token of the dealer; with a signature of its requests; with an
@@ -70,3 +72,49 @@ def class_of(identity: str | None) -> CallerClass:
     if identity.startswith(TOKEN_PREFIX):
         return "token"
     return "issued" if "#" in identity else "signed"
+
+
+LONGEST_IDENTITY = 500
+"""Characters."""
+_HOST = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
+_CLIENT = re.compile(r"[!-~]{1,200}")
+
+
+def is_identity(text: str) -> bool:
+    """Whether a text that the service has counted or stored is the identity of a known caller."""
+    return text.startswith((TOKEN_PREFIX, "https://"))
+
+
+def read_identity(text: str) -> str:
+    """The identity of a known caller, as a person writes it. Raises ValueError with advice for another text."""
+    if len(text) > LONGEST_IDENTITY:
+        raise ValueError(f"an agent has at most {LONGEST_IDENTITY} characters")
+    if text.startswith(TOKEN_PREFIX):
+        return text
+    address, is_issued, client = text.partition("#")
+    if not address.startswith("https://"):
+        raise ValueError(
+            f"'{text}' is not an agent: write an origin such as https://agent.example, token:ID, ISSUER#CLIENT, or the "
+            "class anonymous, token, signed or issued"
+        )
+    origin = canonical_origin(address)
+    if is_issued:
+        if not _CLIENT.fullmatch(client):
+            raise ValueError(f"'{text}' must end with the id of a client: ISSUER#CLIENT")
+        return text
+    if origin != text:
+        raise ValueError(f"'{text}' is not an origin in its canonical form; did you mean {origin}?")
+    return text
+
+
+def canonical_origin(address: str) -> str:
+    """The origin of an https address: the host in lower case, and the port if it is not 443. Raises ValueError."""
+    parts = urlsplit(address)
+    host = (parts.hostname or "").rstrip(".")
+    try:
+        port = parts.port
+    except ValueError:
+        host = ""
+    if parts.scheme != "https" or not _HOST.fullmatch(host):
+        raise ValueError(f"'{address}' must be an https origin such as https://agent.example; write the host in ASCII")
+    return f"https://{host}" if port in (None, 443) else f"https://{host}:{port}"

@@ -53,6 +53,7 @@ COMMANDS = {
     "dealers": Row("Add, change and remove the dealers of a service of many dealers.", group="app"),
     "database": Row("Prepare a PostgreSQL database.", group="app"),
     "tokens": Row("Create, list and revoke bearer tokens for buyer agents.", group="app"),
+    "agents": Row("See which agents call, and allow, limit, quarantine or block them.", group="app"),
     "ask": Row(
         "Ask any dealer agent: who it is, what is in stock, for one vehicle, or to take a lead.", "", group="app"
     ),

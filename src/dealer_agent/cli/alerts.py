@@ -2,39 +2,22 @@
 
 import asyncio
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Annotated, NamedTuple
-from zoneinfo import ZoneInfo
+from typing import Annotated
 
 import typer
 
 from dealer_agent.cli.command import command, newest
-from dealer_agent.cli.open_dealer import FOLDER, DealerFolder, find_settings, open_installation, opened
+from dealer_agent.cli.open_dealer import FOLDER, OWNER, DealerFolder, Owner, find_settings, is_of_operator
 from dealer_agent.cli.tables import Columns, Table
 from dealer_agent.cli.terminal import fail, limited, out
-from dealer_agent.config.installation import is_installation, load_installation
-from dealer_agent.storage.isolation import ALL_DEALERS
-from dealer_agent.storage.store import Store
+from dealer_agent.config.installation import load_installation
 
 app = typer.Typer(no_args_is_help=True)
 
 
-class _Owner(NamedTuple):
-    """Whose alerts a command is about, and the time zone of its messages."""
-
-    id: str
-    zone: str
-    store: Store
-
-    def local(self, at: datetime | None) -> datetime | None:
-        """The time in this zone."""
-        return None if at is None else at.astimezone(ZoneInfo(self.zone))
-
-
-@command(app, "list", FOLDER)
-def list_(folder: DealerFolder) -> Table:
+@command(app, "list", OWNER)
+def list_(owner: Owner) -> Table:
     """List what is wrong now, and what was in the last 90 days.
 
     In an installation without --dealer, the list has the alerts of the operator.
@@ -42,7 +25,7 @@ def list_(folder: DealerFolder) -> Table:
     from dealer_agent.alerts.texts import sentence_of
     from dealer_agent.storage.alerts import read_alerts
 
-    with _opened(folder) as owner, owner.store.read(owner.id) as tx:
+    with owner.store.read(owner.id) as tx:
         states = [state for state in read_alerts(tx) if state.started_at is not None]
     states.sort(key=lambda state: (not state.is_open, -(state.ended_at or tx.now).timestamp()))
     columns: Columns = {
@@ -57,9 +40,9 @@ def list_(folder: DealerFolder) -> Table:
     return Table.of("Alerts", columns, states, owner.local, empty="No alerts.")
 
 
-@command(app, "history", FOLDER)
+@command(app, "history", OWNER)
 def history(
-    folder: DealerFolder,
+    owner: Owner,
     limit: Annotated[int, newest(10_000)] = 50,
 ) -> Table:
     """List the messages about alerts, and whether they were sent.
@@ -68,7 +51,7 @@ def history(
     """
     from dealer_agent.storage.alerts import list_messages
 
-    with _opened(folder) as owner, owner.store.read(owner.id) as tx:
+    with owner.store.read(owner.id) as tx:
         records = limited(list_messages(tx, limit + 1), limit)
     columns = {"Id": "message_id", "Kind": "kind", "To": "receiver", "State": "state", "At": "created_at"}
     columns |= {"Tries": "attempts", "Problem": "problem"}
@@ -86,7 +69,7 @@ def send_test(folder: DealerFolder) -> None:
     from dealer_agent.delivery.attempt import NotDelivered
     from dealer_agent.protocol.ids import new_ulid
 
-    if _is_of_operator(folder):
+    if is_of_operator(folder):
         section = "[installation.alerts] in installation.toml"
         watch = watch_of_operator(load_installation(folder.path, os.environ))
     else:
@@ -105,18 +88,3 @@ def send_test(folder: DealerFolder) -> None:
             out.print(f"A test was sent to {to}.")
     if failed:
         fail("\n".join(failed))
-
-
-@contextmanager
-def _opened(folder: DealerFolder) -> Iterator[_Owner]:
-    """The owner that a command is about: a dealer, or the operator of an installation."""
-    if _is_of_operator(folder):
-        with open_installation(folder.path) as installation:
-            yield _Owner(ALL_DEALERS, "UTC", installation.store)
-    else:
-        with opened(find_settings(folder)) as dealer:
-            yield _Owner(dealer.profile.id, dealer.profile.rooftops[0].timezone, dealer.store)
-
-
-def _is_of_operator(folder: DealerFolder) -> bool:
-    return is_installation(folder.path) and folder.dealer_id is None

@@ -134,6 +134,8 @@ def send_again(
         found = get_lead(tx, lead_id)
         if found is None:
             fail(f"There is no delivery and no lead {sent_id}; see dealer-agent deliveries list")
+        if found.lead.is_held:
+            fail(f"Lead {lead_id} is held in quarantine, so nobody gets it: see dealer-agent leads show {lead_id}")
         if found.lead.erased_at is not None:
             fail(f"The customer of lead {lead_id} was erased: there is nothing to send")
         new_ids = resend(tx, delivery_id=sent_id) if record else resend(tx, lead_id=lead_id, channel=channel)

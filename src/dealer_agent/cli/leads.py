@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from dealer_agent.callers.caller import read_identity
 from dealer_agent.cli.command import YesOption, as_typer_command, command, newest
 from dealer_agent.cli.customer_data import (
     EmailOption,
@@ -30,25 +31,39 @@ from dealer_agent.cli.customer_data import (
     show_event,
 )
 from dealer_agent.cli.export import export
+from dealer_agent.cli.lead_decisions import mark as mark_lead
+from dealer_agent.cli.lead_decisions import quarantined, refuse, release, review_words
 from dealer_agent.cli.open_dealer import CUSTOMERS, OpenDealer
 from dealer_agent.cli.tables import Columns, Table
-from dealer_agent.cli.terminal import Cell, err, fail, limited, local, moment, out, plain, progress, section
+from dealer_agent.cli.terminal import Cell, err, fail, limited, local, moment, out, pasted, plain, progress, section
 from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE, from_environment
 from dealer_agent.dealers.profile import erase_before, purge_before
 from dealer_agent.leads.consent import channels_of
 from dealer_agent.leads.consent_events import ERASED
-from dealer_agent.leads.records import LeadDetails, StoredLead
+from dealer_agent.leads.records import LeadDetails, LeadRecord, StoredLead
+from dealer_agent.leads.statuses import WAITING, Mark
 from dealer_agent.leads.wording import VISITS
 from dealer_agent.privacy.erasure import Erasure, customers_of, is_known
 from dealer_agent.storage.clock import clock_problem, confirm_clock
 from dealer_agent.storage.deliveries.outbox import DeliveryRecord, list_deliveries
 from dealer_agent.storage.leads.lead_search import MOST_SEARCHED, FoundLeads, LeadFilter, LeadState, find_leads
+from dealer_agent.storage.leads.quarantine import Review, read_review
 from dealer_agent.storage.leads.visits import visits_of
 from dealer_agent.storage.privacy import erasure
 from dealer_agent.storage.privacy.erasure import purge
 from dealer_agent.storage.transaction import Transaction
 
 app = typer.Typer(no_args_is_help=True)
+
+
+def _caller(agent: str | None) -> str | None:
+    """The identity of an agent as the table of leads has it: empty for anonymous senders."""
+    if agent is None or agent == "anonymous":
+        return agent and ""
+    try:
+        return read_identity(agent)
+    except ValueError as problem:
+        raise typer.BadParameter(str(problem)) from None
 
 
 @command(app, "list", CUSTOMERS)
@@ -71,15 +86,31 @@ def list_(
         LeadState | None, typer.Option(help="Only leads with a delivery in this state, or leads that were erased.")
     ] = None,
     before: Annotated[str | None, typer.Option(metavar="LEAD", help="Only leads older than this one.")] = None,
+    mark: Annotated[Mark | None, typer.Option(help="Only leads with this mark.")] = None,
+    agent: Annotated[
+        str | None,
+        typer.Option(
+            metavar="AGENT", callback=_caller, help="Only leads of this agent, from `agents list`, or of anonymous."
+        ),
+    ] = None,
 ) -> Table:
-    """List the newest leads: customer, vehicle, rooftop, agent, visit, and the states of the deliveries.
+    """List the newest leads: customer, vehicle, rooftop, agent, visit, mark, and the states of the deliveries.
 
-    A search decrypts at most the newest 20,000 leads of the chosen days. The access log has each search. Times are
-    those of the lead's rooftop, and days those of the first rooftop in dealer.toml.
+    Leads in quarantine are in `leads quarantined`.
+
+    The agent is what the sender calls itself. The caller is the identity that it has proved; it is empty for an
+    anonymous sender. A search decrypts at most the newest 20,000 leads of the chosen days. The access log has each
+    search. Times are those of the lead's rooftop, and days those of the first rooftop in dealer.toml.
     """
     rows: list[tuple[Cell, ...]] = []
     sought = LeadFilter(
-        text=text, contact=known_contact(text), before=before, state=state, **days_between(dealer, since, until)
+        text=text,
+        contact=known_contact(text),
+        before=before,
+        state=state,
+        mark=mark,
+        caller=agent,
+        **days_between(dealer, since, until),
     )
     with dealer.read() as tx:
         problem = clock_problem(tx)
@@ -93,7 +124,7 @@ def list_(
             states = Counter(delivery.state for delivery in _deliveries(tx, lead.lead_id))
             sent = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
             received = dealer.local(lead.received_at, lead.rooftop)
-            rows.append((lead.lead_id, received, name, *what, visit, sent))
+            rows.append((lead.lead_id, received, name, *what, lead.caller, visit, lead.mark, sent))
     if problem:
         err.print(f"Warning: {problem}", style="yellow")
     if found.incomplete:
@@ -101,8 +132,9 @@ def list_(
     shown = sum(lead.erased_at is None for lead in found.leads[:limit])
     action = f"leads list, search of {found.opened:,}" if text else "leads list"
     record_access(dealer, action, leads=shown, even_without=bool(text and found.opened))
-    columns = ("Id", "Received", "Customer", "Vehicle", "Rooftop", "Agent", "Visit", "Deliveries")
-    empty = "No such leads." if text or since or until or state or before else "No leads yet."
+    columns = ("Id", "Received", "Customer", "Vehicle", "Rooftop", "Agent", "Caller", "Visit", "Mark", "Deliveries")
+    chosen = text or since or until or state or before or mark or agent is not None
+    empty = "No such leads." if chosen else "No leads yet."
     return Table("Leads", columns, rows, empty=empty)
 
 
@@ -120,13 +152,14 @@ def show(dealer: OpenDealer, lead_id: LeadIdArgument) -> dict[str, Any]:
     """Show all of one lead: customer, vehicle, visits, later additions, consent and deliveries."""
     whole = read_lead(dealer, lead_id, "leads show")
     with dealer.read() as tx:
-        deliveries = _deliveries(tx, lead_id)
-    document = _document(dealer, whole, deliveries)
+        deliveries, review = _deliveries(tx, lead_id), read_review(tx, lead_id)
+    document = _document(dealer, whole, deliveries, review)
     lead, consents, _ = whole.stored
     out.print(f"[bold]Lead {lead.lead_id}[/], {lead.status} {local(document['received'])}", markup=True)
     for_rooftop = f", for {plain(lead.rooftop)}" if lead.rooftop else ""
-    caller = f", verified as {lead.caller}" if lead.caller else ""
+    caller = f", verified as {lead.caller}" if lead.caller else ", which says so itself, not verified"
     out.print(f"From {plain(lead.source_agent or ERASED)}{plain(caller)}{for_rooftop}")
+    _show_review(dealer, lead, review)
     if lead.may_be_same_person_as is not None:
         out.print(f"It may be the same person as lead {lead.may_be_same_person_as}, which another sender sent.")
     if lead.erased_at is not None:
@@ -154,7 +187,23 @@ _DELIVERY = {"id": "delivery_id", "kind": "kind", "rooftop": "rooftop", "channel
 _DELIVERY |= {"tries": "attempts", "settled": "settled_at", "problem": "problem"}
 
 
-def _document(dealer: OpenDealer, whole: LeadDetails, deliveries: Sequence[DeliveryRecord]) -> dict[str, Any]:
+def _show_review(dealer: OpenDealer, lead: LeadRecord, review: Review | None) -> None:
+    """Whether the lead waits in quarantine, with the commands that end it, and what people said of it."""
+    clock = dealer.clock(lead.rooftop)
+    since = clock(lead.quarantined_at)
+    if lead.quarantine == WAITING and since is not None and lead.erased_at is None:
+        out.print(f"\nIt waits in quarantine since {local(since)}: nobody else has got what came since then.")
+        out.print(f"  To send it: {pasted('dealer-agent leads release')} {lead.lead_id}")
+        out.print(f"  To refuse it: {pasted('dealer-agent leads refuse')} {lead.lead_id} --reason 'WHY'")
+    elif words := review_words(dealer, review, lead.rooftop):
+        out.print(f"It waited in quarantine. {plain(words)}")
+    if review is not None and (marked_at := clock(review.marked_at)) is not None:
+        out.print(f"{plain(review.marked_by or '')} marked it on {local(marked_at)}: {review.mark}.")
+
+
+def _document(
+    dealer: OpenDealer, whole: LeadDetails, deliveries: Sequence[DeliveryRecord], review: Review | None
+) -> dict[str, Any]:
     """The lead as JSON. Times are in the zone of its rooftop, those of visits in the zone of the visit's rooftop."""
     lead, consents, events = whole.stored
 
@@ -184,6 +233,11 @@ def _document(dealer: OpenDealer, whole: LeadDetails, deliveries: Sequence[Deliv
         "agent": lead.source_agent,
         "caller": lead.caller,
         "may_be_same_person_as": lead.may_be_same_person_as,
+        **(
+            {}
+            if review is None
+            else {name: at(v) if isinstance(v, datetime) else v for name, v in review._asdict().items()}
+        ),
         "customer": decoded(lead.customer),
         "vehicle_of_interest": payload.get("vehicle_of_interest"),
         "vehicle": decoded(lead.vehicle),
@@ -381,6 +435,10 @@ def _tell_when_final(dealer: OpenDealer) -> None:
     )
 
 
+app.command("quarantined")(as_typer_command(quarantined, CUSTOMERS))
+app.command("release")(as_typer_command(release, CUSTOMERS))
+app.command("refuse")(as_typer_command(refuse, CUSTOMERS))
+app.command("mark")(as_typer_command(mark_lead, CUSTOMERS))
 app.command("export")(as_typer_command(export, CUSTOMERS))
 
 

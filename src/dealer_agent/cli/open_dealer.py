@@ -18,6 +18,7 @@ from dealer_agent.config import Settings, load_settings
 from dealer_agent.config.installation import Installation, installation_of, is_installation, load_installation
 from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE
 from dealer_agent.config.loading import FILE_NAME
+from dealer_agent.config.settings import Sections
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.open_installation import OpenInstallation, open_store
 from dealer_agent.protocol.did_you_mean import did_you_mean
@@ -25,6 +26,7 @@ from dealer_agent.storage.database_roles import ADMIN_VARIABLE, require_same_dat
 from dealer_agent.storage.database_url import is_sqlite
 from dealer_agent.storage.errors import DatabaseReadOnly, DealerUnknown
 from dealer_agent.storage.installation.dealer_registry import all_dealers
+from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.migrate import START_SECONDS, migrate, wait_for_server
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
@@ -202,6 +204,43 @@ def open_dealer(folder: DealerFolder, *, customers: bool = False) -> AbstractCon
     return opened(find_settings(folder), customers=customers)
 
 
+@dataclass(frozen=True)
+class Owner:
+    """Whose alerts or policies a command is about: a dealer, or ALL_DEALERS for the operator of an installation.
+
+    `zone` is the time zone of its messages. `sections` are its settings. `in_installation`: it is a dealer of an
+    installation.
+    """
+
+    id: str
+    zone: str
+    store: Store
+    sections: Sections
+    in_installation: bool = False
+
+    def local(self, at: datetime | None) -> datetime | None:
+        """The time in this zone."""
+        return None if at is None else at.astimezone(ZoneInfo(self.zone))
+
+
+@contextmanager
+def open_owner(folder: DealerFolder) -> Iterator[Owner]:
+    """The owner that a command is about. Without --dealer, it is the operator in an installation."""
+    if is_of_operator(folder):
+        with open_installation(folder.path) as found:
+            yield Owner(ALL_DEALERS, "UTC", found.store, found.installation.file)
+    else:
+        with opened(find_settings(folder)) as dealer:
+            settings = dealer.settings
+            zone = dealer.profile.rooftops[0].timezone
+            yield Owner(dealer.profile.id, zone, dealer.store, settings, settings.installation is not None)
+
+
+def is_of_operator(folder: DealerFolder) -> bool:
+    """Whether a command is about the operator of an installation."""
+    return is_installation(folder.path) and folder.dealer_id is None
+
+
 DealerOption = Annotated[
     str | None,
     typer.Option(
@@ -217,6 +256,8 @@ FOLDER = Opening(_OF_DEALER, lambda **chosen: nullcontext(DealerFolder(**chosen)
 DEALER = Opening(_OF_DEALER, lambda **chosen: open_dealer(DealerFolder(**chosen)))
 CUSTOMERS = Opening(_OF_DEALER, lambda **chosen: open_dealer(DealerFolder(**chosen), customers=True))
 """The same for work with customer data: the keys are checked."""
+OWNER = Opening(_OF_DEALER, lambda **chosen: open_owner(DealerFolder(**chosen)))
+"""A dealer, or the operator of an installation."""
 INSTALLATION = Opening(_OF_INSTALLATION, open_installation)
 CHANGES = Opening(_OF_INSTALLATION, partial(open_installation, for_changes=True))
 """The same for changes of dealers, which need the address of the database for commands."""

@@ -13,9 +13,12 @@ from urllib.parse import urlsplit
 from msgspec import Meta, Struct, defstruct
 from msgspec.structs import asdict, fields
 
+from dealer_agent.callers.policy import ANONYMOUS_LEADS_A_DAY
+from dealer_agent.config.agent_settings import AgentsSettings, automatic_quarantine_is_heard
 from dealer_agent.config.alert_settings import AlertSettings
 from dealer_agent.config.feeds import FeedFileSettings, Feeds, feeds_name_rooftops
 from dealer_agent.config.issuers import MOST_ISSUERS, IssuerSettings, issuers_differ
+from dealer_agent.config.rates import Rate, Skills
 from dealer_agent.config.sftp import SftpSettings
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.dealers.profile_checks import (
@@ -32,17 +35,12 @@ from dealer_agent.encryption import Cipher
 from dealer_agent.feeds.files.checks import FeedChecks, check_names_are_known
 from dealer_agent.mcp_tools.consent import CONSENT_TEXT
 from dealer_agent.outgoing.addresses import ANY_ADDRESS, AddressRule
-from dealer_agent.protocol.did_you_mean import did_you_mean
+from dealer_agent.pasted_commands import Where
 from dealer_agent.protocol.problems import Problem
 from dealer_agent.protocol.published_versions import VersionName
 from dealer_agent.protocol.skill import LEAD_SUBMIT, SKILL_BY_ID, SKILLS
 from dealer_agent.protocol.vocabulary import PROTO_EXTENSION_0_1_0, Vocabulary, proto
 from dealer_agent.protocol.well_known import CARD_PATH
-
-MOST_WINDOWS = 8
-LONGEST_WINDOW = 2**32 - 1
-"""Seconds."""
-MOST_REQUESTS = 2**64 - 1
 
 _PROTO = proto()
 
@@ -68,53 +66,12 @@ def or_empty(reader: Callable[[str], str]) -> Callable[[str], str]:
     return lambda value: reader(value) if value else value
 
 
-def read_skill(value: str) -> str:
-    """The id of a skill."""
-    if value not in SKILL_BY_ID:
-        known = list(SKILL_BY_ID)
-        raise ValueError(f"'{value}' must be one of {', '.join(known)}" + did_you_mean(value, known))
-    return value
-
-
 def read_network(value: str) -> str:
     """An IP address, or a network in CIDR notation."""
     try:
         return str(ip_network(value))
     except ValueError as error:
         raise ValueError(f"{error}; write an address or a network, such as '10.0.0.0/8'") from None
-
-
-def windows_of(rate: str) -> list[tuple[int, int]]:
-    """The limits of a rate as (requests, seconds), one for each length of window. Blank means no limit.
-
-    Raises ValueError with a message for the dealer.
-    """
-    if not rate.strip():
-        return []
-    # Imported here: the library takes 0.05 s, and most files set no rate limit.
-    from limits import parse_many
-
-    try:
-        limits = parse_many(rate)
-    except ValueError:
-        raise ValueError(f"'{rate}' is not a rate limit; write it as '600/minute' or '10/minute; 100/day'") from None
-    strictest: dict[int, int] = {}
-    for limit in limits:
-        window = limit.get_expiry()
-        strictest[window] = min(limit.amount, strictest.get(window, limit.amount))
-    if min(strictest.values()) < 1:
-        raise ValueError(f"'{rate}' allows no request; to switch a skill off, name it in skills_off")
-    if max(strictest) > LONGEST_WINDOW or max(strictest.values()) > MOST_REQUESTS:
-        raise ValueError(f"'{rate}' has a number that is too large; limit at most 2^64 - 1 requests in 136 years")
-    if len(strictest) > MOST_WINDOWS:
-        raise ValueError(f"'{rate}' has more than {MOST_WINDOWS} limits with different times; leave some out")
-    return [(amount, window) for window, amount in strictest.items()]
-
-
-def read_rate(value: str) -> str:
-    """A rate limit in the notation of the library `limits`, or several with `;` between them. Blank means no limit."""
-    windows_of(value)
-    return value
 
 
 def named_skills_need_tokens(auth: Any) -> Iterator[Problem]:
@@ -139,8 +96,6 @@ def versions_differ(versions: Any) -> Iterator[Problem]:
             yield Problem(("served",), "names a version twice; remove one")
 
 
-Skills = tuple[Annotated[str, read_by(read_skill)], ...]
-Rate = Annotated[str, read_by(read_rate)]
 WebAddress = Annotated[str, read_by(read_web_address)]
 
 
@@ -233,6 +188,7 @@ class _OtherRateLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     bad_tokens: Rate = "20/minute"
     health: Rate = "1200/minute"
     mcp: Rate = "1200/minute"
+    new_agents: Rate = "20/minute"
 
     @property
     def by_rule(self) -> dict[str, str]:
@@ -364,6 +320,7 @@ class Sections(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, di
     search: Annotated[SearchSettings, must_satisfy(default_is_within_cap)] = SearchSettings()
     auth: Annotated[AuthSettings, must_satisfy(named_skills_need_tokens)] = AuthSettings()
     rate_limits: RateLimitSettings = RateLimitSettings()
+    agents: AgentsSettings = AgentsSettings()
     logs: LogSettings = LogSettings()
     metrics: MetricsSettings = MetricsSettings()
     traces: TracesSettings = TracesSettings()
@@ -376,6 +333,11 @@ class Sections(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, di
     reports: Annotated[ReportSettings, must_satisfy(monthly_report_has_readers)] = ReportSettings()
     leads: LeadSettings = LeadSettings()
     mcp: McpSettings = McpSettings()
+
+    @property
+    def anonymous_leads_a_day(self) -> int | None:
+        """The default for anonymous callers. An operator who has switched off the rate of leads wants no limit."""
+        return ANONYMOUS_LEADS_A_DAY if self.rate_limits.by_rule[LEAD_SUBMIT.id].strip() else None
 
 
 if TYPE_CHECKING:
@@ -396,7 +358,9 @@ else:
     )
 
 
-CheckedDealerFile = Annotated[DealerFile, must_satisfy(feeds_name_rooftops, hours_have_a_zone)]
+CheckedDealerFile = Annotated[
+    DealerFile, must_satisfy(feeds_name_rooftops, hours_have_a_zone, automatic_quarantine_is_heard)
+]
 """`DealerFile`, with the rules about several of its parts."""
 
 DATABASE_CONNECTIONS = 10
@@ -426,6 +390,11 @@ class Settings(Sections, frozen=True, kw_only=True, dict=True):
         return cls(dealer=file, feeds=file.feeds, **{**sections, **more})
 
     @property
+    def where(self) -> Where:
+        """Where the commands in mails about the dealer work."""
+        return Where(self.folder) if self.installation is None else Where(self.installation, self.dealer.id)
+
+    @property
     def heads_file(self) -> Path:
         """The file that gets the heads of the consent record and of the access log."""
         return self.folder / self.dealer.privacy.heads_file
@@ -447,11 +416,6 @@ class Settings(Sections, frozen=True, kw_only=True, dict=True):
         if self.auth.mode == "none":
             return frozenset()
         return self.service.skills & frozenset(self.auth.skills or SKILL_BY_ID)
-
-    @cached_property
-    def every_skill_needs_token(self) -> bool:
-        """Whether at least one skill is switched on, and all of these require a token."""
-        return bool(self.service.skills) and self.service.skills == self.token_skills
 
     def base_url(self, listens_at: str) -> str:
         """The URL of the service in cards and mails. `listens_at` is used where `public_url` is not set."""

@@ -29,6 +29,7 @@ from dealer_agent.storage.deliveries.outbox import DueDelivery
 from dealer_agent.storage.deliveries.sent_deliveries import StoredDocument, renew
 from dealer_agent.storage.errors import AlreadyStored, LeaseLost
 from dealer_agent.storage.leads.lead_job import Job
+from dealer_agent.storage.leads.outcomes import note_bounce
 from dealer_agent.storage.transaction import Transaction
 
 _CLOCKS = (getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC), time.CLOCK_REALTIME)
@@ -90,6 +91,8 @@ def end_of_failure(delivery: DueDelivery, settings: DeliverySettings, failure: N
     now, details = datetime.now(UTC), {"problem": failure.problem}
     stored: dict[str, Any] = {"problem": failure.problem, "may_have_arrived": failure.may_have_arrived}
     too_old = now - delivery.tried_since >= timedelta(hours=settings.give_up_after_hours)
+    if failure.permanent and not failure.channel_failed and delivery.kind in TO_CUSTOMER:
+        return End("undeliverable", "error", "delivery undeliverable", details, partial(_give_up_bounced, **stored))
     if too_old or (failure.permanent and delivery.kind in TO_CUSTOMER):
         return End("undeliverable", "error", "delivery undeliverable", details, partial(outbox.give_up, **stored))
     first, longest = timedelta(seconds=settings.first_retry_seconds), timedelta(minutes=settings.longest_retry_minutes)
@@ -97,6 +100,12 @@ def end_of_failure(delivery: DueDelivery, settings: DeliverySettings, failure: N
     wait = pause_after(delivery.attempts, first, longest) * random.random()  # noqa: S311 - not a secret
     due_at = now + max(wait, failure.retry_after or timedelta())
     return End("failed", "warning", "delivery failed", details, partial(outbox.reschedule, due_at=due_at, **stored))
+
+
+def _give_up_bounced(tx: Transaction, delivery: DueDelivery, **stored: Any) -> None:
+    """Parks a mail that the server of the customer's address refused for good. It counts against the lead's sender."""
+    if outbox.give_up(tx, delivery, **stored):
+        note_bounce(tx, delivery.lead_id)
 
 
 @dataclass

@@ -66,6 +66,8 @@ def _message(profile: Profile, delivery: DueDelivery, found: LeadToDeliver) -> D
         if visit is None:
             raise DeliveryDropped("there is no such visit")
         return cancelled_visit(visit, profile)
+    # Notices about a lead that receivers have, and deliveries from before its quarantine, go on meanwhile.
+    lead = lead.before_quarantine()
     if lead.stored.lead.erased_at is not None:
         raise DeliveryDropped("the customer's data was erased")
     if delivery.kind == "withdrawal":

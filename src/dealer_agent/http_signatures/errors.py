@@ -15,6 +15,7 @@ Reason = Literal[
     "wrong_algorithm",
     "wrong_signature",
     "wrong_digest",
+    "replayed",
 ]
 """The stable words for a refusal. Programs may compare them."""
 

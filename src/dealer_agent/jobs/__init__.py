@@ -18,7 +18,7 @@ A kind is a function and its rule for another attempt (`loop.Kind`):
 - `disposal`, `heads`, `report`, `keys`: the maintenance of a dealer (`privacy.maintenance`, `reports.monthly_mail`,
   `privacy.key_rotation`);
 - `held`: removes the units that were held back for a day from what buyers see (`privacy.maintenance`);
-- `key set`: fetches the public keys of an agent or an issuer (`known_keys`);
+- `keys of agents`: fetches the public keys of an agent or an issuer (`known_keys`);
 - `mcp_answer`: removes an answer of a person that no MCP host's call has read (`storage.mcp_answers`);
 - `alert check`, `alert mail`, `alert webhook`: conditions, and messages about them (`alerts.jobs`).
 

@@ -1,10 +1,6 @@
-"""The public keys of agents and of issuers: fetched in the background, stored, and loaded by every process.
+"""The public keys of others, in memory: of agents that sign requests, and of issuers of access tokens.
 
-A *source* names where keys are: an https origin for the key directory of an agent. `kinds` has the kinds of sources,
-and how each is fetched and read. `fetching` does the jobs, one for each source. `known` has the keys of a process: a
-request looks them up and never waits (docs/protocol.md#known-keys).
-
-Strangers name sources. So an address may go only to public hosts, redirects are not followed, size and time of a
-response are bounded, and so are the sources: MAX_SOURCES in the database, and MAX_ASKED new ones a minute for each
-process. The sources that the settings name are *pinned*: strangers cannot displace them.
+No request waits for a fetch. `known.KnownKeys.find` looks into the memory of the process. What is not there is asked
+for: a job of the table of jobs fetches it (`fetching`) and stores it in the table `key_sets`, from which every process
+loads it within seconds.
 """

@@ -1,155 +1,245 @@
-"""The keys that a process has. Requests look them up; what is missing is asked for, and fetched by a job."""
+"""The keys that a process knows, and the jobs that fetch them.
+
+A source is a text. An https origin stands for the key directory of an agent there. Any other https URL is a JWK set. A
+source `PREFIX:...` is fetched by the resolver of its prefix.
+"""
 
 import asyncio
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+import random
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from time import time
-from typing import Any
+from datetime import UTC, datetime, timedelta
 
+import msgspec
 import structlog
 
-from dealer_agent.known_keys.fetching import KEPT
-from dealer_agent.known_keys.kinds import kind_of
+from dealer_agent.http_signatures.directory import (
+    DirectoryRefused,
+    KeySet,
+    directory_url,
+    lifetime,
+    read_directory,
+    read_jwks,
+    stored_key_set,
+)
+from dealer_agent.http_signatures.web_bot_auth import parse_origin
+from dealer_agent.jobs.loop import Kind, Next
+from dealer_agent.known_keys.fetching import Fetched, FetchFailed, fetch
+from dealer_agent.outgoing.addresses import AddressRule
+from dealer_agent.storage.jobs import Job, hold_job
 from dealer_agent.storage.key_sets import (
-    KeySetRecord,
-    add_sources,
-    fetch_soon,
-    list_key_sets,
-    note_use,
+    ASKED_AGAIN,
+    KEYS_OF_OTHERS,
+    StoredKeySet,
+    ask_for_keys,
+    find_source,
+    key_set_versions,
+    pin_sources,
+    put_keys,
+    put_problem,
+    put_uses,
+    read_changed,
+    remove_source,
 )
 from dealer_agent.storage.store import Store
 
 log = structlog.get_logger()
 
-MAX_ASKED = 60
-"""The most unknown sources that a process asks for in a minute. Others stay unknown until later."""
-ASK_SECONDS = 60.0
-"""A process asks for a source once in so many seconds."""
-STEP_SECONDS = 0.1
-"""The pause before each step, so that one transaction asks for several sources."""
+REFRESH_SECONDS = 1.0
+"""How often a process stores what it asks for, and loads what has changed."""
+KEPT_SECONDS = 24 * 3600.0
+"""How long keys are used after their end while they cannot be fetched."""
+MAX_WAITING = 100
+"""The most sources that a process asks for at once. Others are asked for by the next request."""
+FORGOTTEN_AFTER = timedelta(minutes=5)
+"""A source of a stranger that has never answered is removed after this time. A request then names it again."""
 USE_SECONDS = 3600.0
-"""How often the use of a source is stored."""
+"""How often the use of a source is stored, and the end of a pin."""
+PINNED_FOR = timedelta(days=2)
+FETCHES_AT_ONCE = 8
+"""The most fetches of a process at the same time."""
+LONGEST_SOURCE = 1000
 
-
-@dataclass(slots=True)
-class _Held:
-    record: KeySetRecord
-    keys: Any
-    until: float
-    used: bool = False
+Resolver = Callable[[str, AddressRule], Awaitable[Fetched]]
+"""Fetches the JWK set of a source. Raises FetchFailed."""
 
 
 @dataclass
 class KnownKeys:
-    """The keys of a process by source. `owner` is the dealer id of its rows. Use it on the event loop only.
+    """The keys of others in a process. `owner` has their rows: ALL_DEALERS, or the dealer of a folder.
 
-    `on_asked` is called when there are new jobs.
+    `rule` says which addresses a stranger may name, and `settings_rule` which the settings of a dealer may. `on_asked`
+    is called when there are new jobs.
     """
 
     store: Store
     owner: str
+    rule: AddressRule
+    settings_rule: AddressRule
+    resolvers: Mapping[str, Resolver] = field(default_factory=dict)
     on_asked: Callable[[], None] = lambda: None
-    _held: dict[str, _Held] = field(default_factory=dict)
-    _pinned: set[str] = field(default_factory=set)
-    _new: set[str] = field(default_factory=set)
-    _soon: set[str] = field(default_factory=set)
-    _asked: dict[str, float] = field(default_factory=dict)
-    _use_stored_at: float = field(default_factory=time)
-    _wake: asyncio.Event = field(default_factory=asyncio.Event)
+    clock: Callable[[], float] = time.time
+    _sets: dict[str, KeySet] = field(default_factory=dict)
+    _versions: dict[str, int] = field(default_factory=dict)
+    _seen: tuple[int, int] | None = None
+    # Dictionaries keep the order in which the sources were asked for.
+    _asked: dict[str, None] = field(default_factory=dict)
+    _again: dict[str, float] = field(default_factory=dict)
+    _used: dict[str, float] = field(default_factory=dict)
+    _in_use: set[str] = field(default_factory=set)
+    _pinned: dict[str, float] = field(default_factory=dict)
 
-    def __len__(self) -> int:
-        """The number of sources with keys."""
-        return len(self._held)
+    def __contains__(self, source: str) -> bool:
+        """Whether a source has keys, was asked for, or did not answer."""
+        return source in self._versions or source in self._asked
 
-    def find(self, source: str) -> Any:
-        """The keys of a source, the same object until they change. None: there are none now, and they are asked for."""
-        held = self._held.get(source)
-        if held is None or held.until < time():
-            self._ask(source)
+    def find(self, source: str) -> KeySet | None:
+        """The keys of a source. It never waits. None if they are not known: then the call asks for them.
+
+        The set is the same object until it changes.
+        """
+        found = self._sets.get(source)
+        if found is None or found.expires_at + KEPT_SECONDS <= self.clock():
+            if source not in self._versions:  # Otherwise it is being fetched, or did not answer.
+                self._ask(source)
             return None
-        held.used = True
-        return held.keys
+        self._in_use.add(source)
+        return found
 
     def refresh_soon(self, source: str) -> None:
-        """Fetches a source again, because a request has named a key that it does not have. At most once a minute."""
-        if source in self._held and source not in self._asked:
-            self._asked[source] = time()
-            self._soon.add(source)
-            self._wake.set()
+        """Asks to fetch a source before its keys end: for a key that the set does not have.
 
-    def pin(self, sources: Iterable[str]) -> None:
-        """Fetches sources that the settings name, now and before their keys end."""
-        new = set(sources) - self._pinned
-        self._pinned |= new
-        if new:
-            self._wake.set()
-
-    async def load(self) -> None:
-        """Loads what has changed. Raises StorageError."""
-        records = await asyncio.to_thread(self._list)
-        held: dict[str, _Held] = {}
-        for number, record in enumerate(records):
-            before = self._held.get(record.source)
-            if record.document is None or record.fetched_at is None or record.expires_at is None:
-                continue
-            until = (record.expires_at + KEPT).timestamp()
-            if before is not None and before.record[2:5] == record[2:5]:
-                held[record.source] = before
-                continue
-            times = record.fetched_at.timestamp(), record.expires_at.timestamp()
-            try:
-                keys = kind_of(record.source).read(record.document, *times)
-            except (KeyError, ValueError) as problem:
-                log.error("keys not read", source=record.source, error=type(problem).__qualname__)
-                continue
-            held[record.source] = _Held(record, keys, until)
-            if number % 50 == 0:
-                await asyncio.sleep(0)
-        self._held = held
-
-    async def step(self) -> None:
-        """Asks for what requests have missed, and stores which sources are used. Raises StorageError."""
-        now = time()
-        self._asked = {source: at for source, at in self._asked.items() if at + ASK_SECONDS > now}
-        new, soon = set(self._new), set(self._soon)
-        pinned = self._pinned - self._held.keys() - self._asked.keys()
-        used: list[str] = []
-        if self._use_stored_at + USE_SECONDS < now:
-            used = [source for source, held in self._held.items() if held.used or source in self._pinned]
-        if new or soon or pinned or used:
-            await asyncio.to_thread(self._store, new, soon, pinned, used)
-            self.on_asked()
-        self._new -= new
-        self._soon -= soon
-        self._asked |= dict.fromkeys(pinned, now)
-        if used:
-            self._use_stored_at = now
-            for held in self._held.values():
-                held.used = False
-
-    async def wait(self, seconds: float) -> None:
-        """Waits for `seconds`, and then until something is asked for, at most a minute."""
-        await asyncio.sleep(seconds)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(ASK_SECONDS):
-                await self._wake.wait()
-        self._wake.clear()
+        This happens at most once a minute for a source, and at most 30 times a minute for those of strangers.
+        """
+        found, now = self._sets.get(source), self.clock()
+        if (
+            found is not None
+            and max(found.fetched_at, self._again.get(source, 0.0)) + ASKED_AGAIN.total_seconds() < now
+        ):
+            self._again[source] = now
+            self._ask(source)
 
     def _ask(self, source: str) -> None:
-        if source not in self._asked and len(self._asked) < MAX_ASKED:
-            self._asked[source] = time()
-            self._new.add(source)
-            self._wake.set()
+        if len(self._asked) < MAX_WAITING and len(source) <= LONGEST_SOURCE:
+            self._asked[source] = None
 
-    def _list(self) -> list[KeySetRecord]:
+    def pin(self, sources: Iterable[str]) -> None:
+        """Keeps sources of settings: they are fetched now, refreshed before they end, and never removed."""
+        for source in sources:
+            self._pinned.setdefault(source, float("-inf"))
+
+    @property
+    def kind(self) -> Kind:
+        """The jobs that fetch. A source that does not answer is tried again later and later, up to each hour."""
+        return Kind(KEYS_OF_OTHERS, self._run, at_once=FETCHES_AT_ONCE, of_dealer=FETCHES_AT_ONCE)
+
+    async def refresh(self) -> None:
+        """Stores what this process asks for, and loads what has changed. Raises StorageError. Repeat it."""
+        if await asyncio.to_thread(self._store_and_load):
+            self.on_asked()
+
+    def _store_and_load(self) -> bool:
+        """Returns whether there are new jobs."""
+        now = self.clock()
+        asked = [*self._asked]
+        uses = [source for source in [*self._in_use] if self._used.get(source, 0.0) + USE_SECONDS <= now]
+        pins = [source for source, stored in self._pinned.items() if stored + USE_SECONDS <= now]
+        if asked or uses or pins:
+            with self.store.write(self.owner, datetime.fromtimestamp(now, UTC)) as tx:
+                pin_sources(tx, pins, tx.now + PINNED_FOR)
+                put_uses(tx, uses)
+                ask_for_keys(tx, asked)
+            for source in asked:
+                self._asked.pop(source, None)
+            self._used.update(dict.fromkeys(uses, now))
+            self._pinned.update(dict.fromkeys(pins, now))
+            self._in_use.difference_update(uses)
         with self.store.read(self.owner) as tx:
-            return list_key_sets(tx)
+            seen = key_set_versions(tx)
+            if seen == self._seen:
+                return bool(asked or pins)
+            changed, removed = read_changed(tx, self._versions)
+        for source in removed:
+            self._sets.pop(source, None)
+            self._versions.pop(source, None)
+            self._used.pop(source, None)
+            self._again.pop(source, None)
+        for row in changed:
+            self._load(row)
+        self._seen = seen
+        return bool(asked or pins)
 
-    def _store(self, new: Iterable[str], soon: Iterable[str], pinned: Iterable[str], used: Iterable[str]) -> None:
+    def _load(self, row: StoredKeySet) -> None:
+        self._versions[row.source] = row.version
+        if row.document is None or row.fetched_at is None or row.expires_at is None:
+            self._sets.pop(row.source, None)
+            return
+        times = row.fetched_at.timestamp(), row.expires_at.timestamp()
+        if parse_origin(row.source) == row.source:
+            self._sets[row.source] = stored_key_set(row.document, *times)
+        else:
+            self._sets[row.source] = KeySet(row.document, {}, *times)
+
+    async def _run(self, job: Job) -> Next:
+        """Fetches one source."""
+        source = job.subject
+        row = await asyncio.to_thread(self._find, source)
+        if row is None:
+            return Next(None)
+        is_pinned = row.pinned_until is not None and row.pinned_until > job.now
+        if row.document is None and row.problem is not None and not is_pinned:
+            await asyncio.to_thread(self._remove, job)
+            return Next(None)
+        try:
+            found = await self._fetch(source, pinned=is_pinned)
+        except (FetchFailed, DirectoryRefused) as failed:
+            log.info("keys not fetched", problem=str(failed))
+            await asyncio.to_thread(self._put_problem, job, str(failed))
+            if row.document is None and not is_pinned:
+                return Next(job.now + FORGOTTEN_AFTER)
+            if is_ended(row, job.now) and not is_pinned:
+                await asyncio.to_thread(self._remove, job)
+                return Next(None)
+            return Next(None, failed=True)
+        await asyncio.to_thread(self._put, job, found)
+        # Before the end, and not all at the same time.
+        seconds = (found.expires_at - found.fetched_at) * random.uniform(0.7, 0.9)  # noqa: S311 - no secret.
+        return Next(datetime.fromtimestamp(found.fetched_at + seconds, UTC))
+
+    async def _fetch(self, source: str, *, pinned: bool) -> KeySet:
+        """The keys of a source now. Raises FetchFailed and DirectoryRefused."""
+        rule = self.settings_rule if pinned else self.rule
+        if parse_origin(source) == source:
+            answer = await fetch(directory_url(source), rule)
+            return read_directory(answer.headers, answer.body, source.removeprefix("https://"), self.clock())
+        prefix, _, _ = source.partition(":")
+        resolver = self.resolvers.get(prefix, fetch)
+        answer = await resolver(source, rule)
+        now = self.clock()
+        keys = [key for key in read_jwks(answer.body) if isinstance(key, dict)]
+        return KeySet(msgspec.json.encode({"keys": keys}), {}, now, now + lifetime(answer.headers))
+
+    def _find(self, source: str) -> StoredKeySet | None:
+        with self.store.read(self.owner) as tx:
+            return find_source(tx, source)
+
+    def _put(self, job: Job, found: KeySet) -> None:
+        with self.store.write(self.owner, datetime.fromtimestamp(found.fetched_at, UTC)) as tx:
+            hold_job(tx, job)
+            put_keys(tx, job.subject, found.document, datetime.fromtimestamp(found.expires_at, UTC))
+
+    def _put_problem(self, job: Job, words: str) -> None:
+        with self.store.write(self.owner, job.now) as tx:
+            hold_job(tx, job)
+            put_problem(tx, job.subject, words)
+
+    def _remove(self, job: Job) -> None:
         with self.store.write(self.owner) as tx:
-            add_sources(tx, sorted(pinned), pinned=True)
-            add_sources(tx, sorted(new))
-            for source in sorted(soon):
-                fetch_soon(tx, source)
-            note_use(tx, sorted(used))
+            hold_job(tx, job)
+            remove_source(tx, job.subject)
+
+
+def is_ended(row: StoredKeySet, now: datetime) -> bool:
+    """Whether keys are no longer used although they could not be fetched again."""
+    return row.expires_at is not None and row.expires_at + timedelta(seconds=KEPT_SECONDS) <= now

@@ -30,6 +30,7 @@ from dealer_agent.leads.records import (
     MOST_ADDITIONS,
     Addition,
     LeadContent,
+    LeadRecord,
     RequestedVisit,
     StoredLead,
     VisitDecision,
@@ -45,6 +46,7 @@ from dealer_agent.protocol.skill import LeadReceipt
 from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.storage.deliveries.outbox import enqueue
 from dealer_agent.storage.leads import idempotency, stored_leads
+from dealer_agent.storage.leads.quarantine import hold
 from dealer_agent.storage.leads.visits import Booked, booked_visits, visits_of
 from dealer_agent.storage.privacy.consents import (
     REVOKED_BEFORE,
@@ -152,7 +154,7 @@ class LeadTransaction:
         if visit.status != UNAVAILABLE:
             addition = Addition(appointment=RequestedVisit(request, visit.reply))
             rooftop = self.context.timetable.rooftop(stored.lead.rooftop) or visit.rooftop
-            self._add(lead_id, addition, visit, rooftop, channels_of(stored, self.tx.now))
+            self._add(stored.lead, addition, visit, rooftop, channels_of(stored, self.tx.now))
         return lead_id, self._answer(lead_id, RECEIVED, visit.rooftop, found, visit)
 
     def _store_lead(self) -> tuple[str, Result]:
@@ -177,7 +179,8 @@ class LeadTransaction:
         own = None if own_id is None else stored_leads.get_lead(tx, own_id)
         if own is not None and max(len(own.events), len(own.consents)) < MOST_ADDITIONS:
             return own.lead.lead_id, self._add_to(own, accepted, vehicle)
-        return self._store_new(accepted, vehicle, stored_leads.find_duplicate(tx, lead.contacts, vehicle, since))
+        first_id = stored_leads.find_duplicate(tx, lead.contacts, vehicle, since, stored_leads.FIND_SHOWN)
+        return self._store_new(accepted, vehicle, first_id)
 
     def _refuse_withdrawn(self, grant: Grant) -> None:
         """Raises ContactConsentRequired if the customer withdrew all channels of the consent from this sender.
@@ -203,10 +206,11 @@ class LeadTransaction:
         )
         self._repeat_withdrawal(lead_id, accepted)
         self._store_visit(visit, lead_id)
-        deliveries = [*deliveries_of(rooftop)]
-        if visit is not None and self._gets_confirmation(accepted.channels, visit):
-            deliveries.append(mail_to_customer("confirm", rooftop, visit.reply.appointment_id))
-        enqueue(tx, lead_id, deliveries)
+        if not lead.quarantined:
+            deliveries = [*deliveries_of(rooftop)]
+            if visit is not None and self._gets_confirmation(accepted.channels, visit):
+                deliveries.append(mail_to_customer("confirm", rooftop, visit.reply.appointment_id))
+            enqueue(tx, lead_id, deliveries)
         return lead_id, self._answer(lead_id, RECEIVED, rooftop, accepted.found, visit)
 
     def _add_to(self, earlier: StoredLead, accepted: Acceptance, vehicle: str | None) -> Result:
@@ -230,7 +234,7 @@ class LeadTransaction:
                 addition.appointment = RequestedVisit(lead.request.appointment, visit.reply)
         requested = self._home(accepted.found) or self.context.timetable.first
         home = self.context.timetable.rooftop(earlier.lead.rooftop) or requested
-        self._add(lead_id, addition, visit, home, accepted.channels, reachable=reachable)
+        self._add(earlier.lead, addition, visit, home, accepted.channels, reachable=reachable)
         shown = visit.rooftop if visit else home if lead.is_trusted else requested
         return self._answer(lead_id, DUPLICATE, shown, accepted.found, visit)
 
@@ -249,7 +253,7 @@ class LeadTransaction:
 
     def _add(
         self,
-        lead_id: str,
+        earlier: LeadRecord,
         addition: Addition,
         visit: VisitDecision | None,
         home: DealerRooftop,
@@ -259,13 +263,16 @@ class LeadTransaction:
     ) -> None:
         """Stores an addition, and delivers the lead to its rooftop `home` and to that of the visit.
 
-        `reachable`: a new consent allows more channels, so an empty addition is delivered too.
+        `reachable`: a new consent allows more channels, so an empty addition is delivered too. If the sender is in
+        quarantine, or the earlier lead is held there, the whole lead waits with the addition.
         """
-        event_id = None
+        lead_id, event_id = earlier.lead_id, None
         if reachable or addition != Addition():
             event_id = stored_leads.append_to_lead(self.tx, lead_id, msgspec.json.encode(addition))
         self._store_visit(visit, lead_id)
-        if event_id is not None:
+        if event_id is not None and (self.lead.quarantined or earlier.is_held):
+            hold(self.tx, lead_id)
+        elif event_id is not None:
             notifications = self._notifications
             notifications.send_again(lead_id, event_id, (home, visit.rooftop if visit else home))
             if visit is not None and self._gets_confirmation(channels, visit):
@@ -310,7 +317,8 @@ class LeadTransaction:
     def _store_visit(self, visit: VisitDecision | None, lead_id: str) -> None:
         if visit is not None and self.lead.request.appointment is not UNSET:
             for moved in self._booking.store(visit, lead_id, self.lead.request.appointment):
-                self._notifications.add_moved_visit(moved)
+                quarantined = self.lead.quarantined
+                self._notifications.add_moved_visit(moved, notify=not quarantined, quarantined=quarantined)
 
     @property
     def _booking(self) -> VisitBooking:

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from dealer_agent.callers import class_of
 from dealer_agent.leads.lead_view import CancelledVisit, DeliveredMessage, ErasedLead, LeadView, VisitTime, VisitView
 from dealer_agent.leads.plain_text import REPLACEMENT, one_line
 from dealer_agent.leads.wording import refused_channels
@@ -51,6 +52,7 @@ def _lead(view: LeadView) -> dict[str, Any]:
             address=rooftop.address,
         ),
         source_agent=_known(name=one_line(view.agent.name), url=view.agent.url or None),
+        caller=_known(**{"class": class_of(view.caller)}, identity=view.caller or None, verified=bool(view.caller)),
         customer=view.customer,
         **_channels(view),
         vehicle=view.vehicle,

@@ -17,7 +17,7 @@ from dealer_agent.dealers.profile import Profile
 from dealer_agent.leads.consent import usable_channels, with_allowed_contact_points
 from dealer_agent.leads.received_lead import source_agent
 from dealer_agent.leads.records import LeadContent, LeadDetails, VisitRecord
-from dealer_agent.leads.statuses import CANCELLED, ENDED, PROPOSED, REPLACED, UNAVAILABLE, VisitStatus
+from dealer_agent.leads.statuses import CANCELLED, ENDED, PROPOSED, RELEASED, REPLACED, UNAVAILABLE, VisitStatus
 from dealer_agent.protocol.requests import (
     Appointment,
     AppointmentType,
@@ -87,6 +87,8 @@ class LeadView:
     (channels) or in `added`. If none is set, a person of the dealer sends the lead again.
 
     `may_be_same_person_as` is the id of another sender's lead with the same vehicle and one of the contact points.
+    `agent` is what the sender says it is. `caller` is the identity that it has proved, empty for an anonymous sender.
+    `waited_since` is when it came into quarantine, if a person has released it.
     """
 
     lead_id: str
@@ -110,6 +112,8 @@ class LeadView:
     withdrawn: tuple[Channel, ...] = ()
     added: bool = False
     may_be_same_person_as: str | None = None
+    caller: str = ""
+    waited_since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,6 +222,8 @@ def lead_view(
         withdrawn=withdrawn,
         added=resend and because_of is not None and ended_visit is None,
         may_be_same_person_as=record.may_be_same_person_as,
+        caller=record.caller or "",
+        waited_since=record.quarantined_at if record.quarantine == RELEASED else None,
     )
 
 

@@ -7,6 +7,7 @@ the sender is shortened. A line of the sender never starts at the margin, so it 
 """
 
 import re
+import shlex
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -32,6 +33,10 @@ from dealer_agent.leads.plain_text import short
 from dealer_agent.leads.statuses import CANCELLED, CONFIRMED, PROPOSED, REQUESTED
 from dealer_agent.leads.texts import paragraph, render_lines, render_paragraphs
 from dealer_agent.leads.us_formats import join_words, period_words, phone_number, time_words
+from dealer_agent.pasted_commands import Where
+
+ANONYMOUS = "anonymous"
+"""What commands call all senders that have not proved who they are."""
 
 LONGEST = 30
 """Characters."""
@@ -108,11 +113,11 @@ def adf_mail_subject(message: DeliveredMessage) -> str:
     return f"{short(message.rooftop.name, 80)}: {', '.join(filter(None, about))}"
 
 
-def staff_mail(message: DeliveredMessage) -> Mail:
-    """The mail of a delivery to the staff of the rooftop, as readable text."""
+def staff_mail(message: DeliveredMessage, where: Where = Where()) -> Mail:  # noqa: B008 - a constant
+    """The mail of a delivery to the staff of the rooftop, as readable text. `where` completes the commands in it."""
     match message:
         case LeadView():
-            return _lead_mail(message)
+            return _lead_mail(message, where)
         case ErasedLead():
             words = [*render_lines("erasure.txt", erased=message), "Also delete the earlier mails about it."]
             lines = [paragraph(" ".join(words))]
@@ -121,7 +126,7 @@ def staff_mail(message: DeliveredMessage) -> Mail:
     return Mail(adf_mail_subject(message), "\n".join(lines) + "\n")
 
 
-def _lead_mail(view: LeadView) -> Mail:
+def _lead_mail(view: LeadView, where: Where) -> Mail:
     """The mail to staff about a new lead, or about a lead that is sent again with the reason."""
     name = " ".join(filter(None, (short(view.customer.first_name, 60), short(view.customer.last_name, 60))))
     vehicle = short(wording.wanted_words(view), 100)
@@ -134,6 +139,8 @@ def _lead_mail(view: LeadView) -> Mail:
         vehicle=vehicle,
         resend_reason=reason,
         phone_use=_phone_use(view),
+        sender=shlex.quote(view.caller or ANONYMOUS),
+        where=where,
     )
     if not view.resend:
         open_visits = [visit for visit in view.visits if visit.status in (CONFIRMED, PROPOSED, REQUESTED)]

@@ -17,7 +17,7 @@ from dealer_agent.inventory.listing import Listing, RemovedUnit
 from dealer_agent.leads.consent import PURPOSE, Grant, check_consent
 from dealer_agent.leads.consent_events import ConsentRecord
 from dealer_agent.leads.records import LeadRecord
-from dealer_agent.leads.statuses import RECEIVED
+from dealer_agent.leads.statuses import RECEIVED, WAITING
 from dealer_agent.protocol.errors import VehicleNotFound, VehicleUnavailable
 from dealer_agent.protocol.formats import normal_email, normal_phone
 from dealer_agent.protocol.published_versions import PublishedVersion
@@ -169,6 +169,7 @@ class PreparedLead:
 
     `payload` has the JSON values of the request, extras included. `contacts` are the `contact_points`, `senders` the
     `sender_keys`. The consent follows the rules of `version`, or of this service's protocol if it is None.
+    `quarantined`: the policy of the caller says that its leads wait for a person.
     """
 
     request: LeadSubmitRequest
@@ -179,6 +180,7 @@ class PreparedLead:
     senders: tuple[str, ...]
     customer: Customer
     version: PublishedVersion | None = None
+    quarantined: bool = False
 
     @classmethod
     def of(
@@ -188,12 +190,15 @@ class PreparedLead:
         caller: Caller,
         body: bytes,
         version: PublishedVersion | None = None,
+        *,
+        quarantined: bool = False,
     ) -> Self:
         """Prepares a lead. `body` is the body of the HTTP request."""
         contacts = contact_points(request.customer)
         senders = sender_keys(caller, request, contacts)
         customer = with_normal_phone(request.customer, contacts)
-        return cls(request, payload, caller, sha256(body).digest(), contacts, senders, customer, version)
+        digest = sha256(body).digest()
+        return cls(request, payload, caller, digest, contacts, senders, customer, version, quarantined)
 
     @property
     def is_trusted(self) -> bool:
@@ -231,6 +236,8 @@ class PreparedLead:
             stock=found.stock or None if found else None,
             caller=self.caller.identity or None,
             may_be_same_person_as=first_id,
+            quarantine=WAITING if self.quarantined else None,
+            quarantined_at=now if self.quarantined else None,
         )
 
     def consent_record(self, grant: Grant, now: datetime) -> ConsentRecord:

@@ -11,13 +11,17 @@ import msgspec
 from msgspec import Struct, UnsetType
 
 from dealer_agent.dealers.profile import DealerRooftop
-from dealer_agent.leads.consent_events import ConsentEvent
+from dealer_agent.leads.consent_events import GRANTED, ConsentEvent
 from dealer_agent.leads.statuses import (
     ACTIVE,
     CANCELLED,
     CONFIRMED,
+    REFUSED,
     REPLACED,
+    WAITING,
     ActiveStatus,
+    Mark,
+    QuarantineState,
     StoredStatus,
     VisitState,
     visit_state,
@@ -34,7 +38,8 @@ class LeadRecord:
     `lead_id` is a ULID. `rooftop` is where the lead goes. `vehicle_id`, `vin` and `stock` are the vehicle of interest,
     if the inventory has it. `used_at` is the last use of the lead's data; None in a new lead: `received_at`. `caller`
     is the identity of a known sender (`callers.Caller`). `may_be_same_person_as` is an earlier lead of another sender.
-    `customer`, `payload` and `source_agent` are None once the customer is erased, at `erased_at`.
+    `customer`, `payload` and `source_agent` are None once the customer is erased, at `erased_at`. `quarantined_at` is
+    when it last began to wait in quarantine. `mark` is what staff say of it.
     """
 
     lead_id: str
@@ -52,6 +57,14 @@ class LeadRecord:
     erased_at: datetime | None = None
     caller: str | None = None
     may_be_same_person_as: str | None = None
+    quarantine: QuarantineState | None = None
+    quarantined_at: datetime | None = None
+    mark: Mark | None = None
+
+    @property
+    def is_held(self) -> bool:
+        """Whether nobody gets it: it waits in quarantine, or was refused there (docs/protocol.md#quarantine)."""
+        return self.quarantine in (WAITING, REFUSED)
 
 
 class LeadEvent(NamedTuple):
@@ -143,6 +156,19 @@ class LeadDetails(NamedTuple):
     stored: StoredLead
     visits: tuple[VisitRecord, ...]
     at: datetime
+
+    def before_quarantine(self) -> Self:
+        """The lead as receivers know it, who got it before it was held in quarantine: without what came since then."""
+        record, consents, events = self.stored
+        since = record.quarantined_at
+        if not record.is_held or since is None:
+            return self
+        known = StoredLead(
+            record,
+            tuple(event for event in consents if event.kind != GRANTED or event.at < since),
+            tuple(event for event in events if event.at < since),
+        )
+        return self._replace(stored=known, visits=tuple(visit for visit in self.visits if visit.created_at < since))
 
 
 class RequestedVisit(Struct):

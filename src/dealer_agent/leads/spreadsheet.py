@@ -31,6 +31,7 @@ COLUMNS = (
     *("trade_in", *(f"trade_in_{name}" for name in _VEHICLE)),
     *_VISIT,
     "may_be_same_person_as",
+    "caller",
 )
 
 
@@ -57,6 +58,7 @@ def cells(view: LeadView) -> dict[str, str]:
         **_vehicle("trade_in", view.trade_in),
         **_visit(view.visits[-1] if view.visits else None),
         "may_be_same_person_as": view.may_be_same_person_as or "",
+        "caller": view.caller,
     }
     return {name: without_formula(cell) for name, cell in values.items()}
 

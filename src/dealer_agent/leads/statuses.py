@@ -10,6 +10,15 @@ RECEIVED: Final[LeadStatus] = "received"
 DUPLICATE: Final[LeadStatus] = "duplicate"
 """It was added to an earlier lead of the same sender."""
 
+QuarantineState = Literal["waiting", "released", "refused"]
+"""Of a lead whose sender is in quarantine: it waits for a person, who releases or refuses it."""
+WAITING: Final = "waiting"
+RELEASED: Final = "released"
+REFUSED: Final = "refused"
+
+Mark = Literal["reached", "wrong", "spam", "sold"]
+"""What staff say of a lead: the customer was reached or bought; the data was wrong; it was spam."""
+
 REQUESTED: Final = "requested"
 PROPOSED: Final = "proposed"
 CONFIRMED: Final = "confirmed"

@@ -55,6 +55,14 @@ def listing_words(vehicle: Vehicle | None, kind: AppointmentType) -> str:
     return f"{short(vehicle_words(vehicle), 100)}{f' (stock {stock})' if stock else ''}".strip()
 
 
+def source_words(view: LeadView) -> str:
+    """Who sent the lead: the proved identity, and the name that the sender gives itself, which is only a claim."""
+    name = short(view.agent.name, 80) or "an unnamed agent"
+    if view.caller:
+        return f"{short(view.caller, 200)}, verified. It calls itself {name}"
+    return f"{name} (says so itself, not verified)"
+
+
 def wanted_words(view: LeadView) -> str:
     """The vehicle of the lead: the listing, else the buyer's description. Empty if there is neither."""
     if view.vehicle is not None:

@@ -27,6 +27,7 @@ from dealer_agent.storage.clock import clock_problem, server_clock
 from dealer_agent.storage.deliveries.outbox import list_deliveries
 from dealer_agent.storage.installation.replicas import list_replicas
 from dealer_agent.storage.isolation import isolation_problem
+from dealer_agent.storage.leads.quarantine import waiting_by_caller
 from dealer_agent.storage.privacy.keys import check_keys, key_uses
 from dealer_agent.storage.privacy.reencryption import keys_in_use
 from dealer_agent.storage.privacy.withdrawals import RESTORE_COMMAND, compare_withdrawals
@@ -396,6 +397,19 @@ def check_tokens(of: Examined) -> Iterator[DoctorFinding]:
         yield DoctorFinding("warning", f"{len(ending) - MOST_TOKENS:,} more expire soon", "dealer-agent tokens list")
     elif not ending:
         yield DoctorFinding("ok", f"{_counted(active, 'token')}, none expires within {EXPIRES_SOON.days} days")
+
+
+def check_quarantine(of: Examined) -> Iterator[DoctorFinding]:
+    """No lead waits in quarantine."""
+    with of.store.read(of.dealer_id, of.now) as tx:
+        waiting = waiting_by_caller(tx)
+    if not waiting:
+        yield DoctorFinding("ok", "no lead waits")
+        return
+    number = sum(each.number for each in waiting)
+    verb = "lead waits" if number == 1 else "leads wait"
+    says = f"{number:,} {verb}, the oldest since {local(waiting[0].oldest, of.zone)}: nobody gets them"
+    yield DoctorFinding("warning", says, "decide about them:\ndealer-agent leads quarantined")
 
 
 def check_withdrawals(of: Examined) -> Iterator[DoctorFinding]:

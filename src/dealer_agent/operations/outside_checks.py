@@ -23,6 +23,8 @@ from dealer_agent.delivery.attempt import NotDelivered, lease_outside_queue
 from dealer_agent.delivery.mail_server import MailServer
 from dealer_agent.delivery.outlet import Outlet
 from dealer_agent.delivery.outlets import outlets_of_dealer
+from dealer_agent.known_keys.fetching import FetchFailed
+from dealer_agent.known_keys.issuers import fetch_key_set
 from dealer_agent.leads.lead_view import LeadView, rooftop_view
 from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.operations.checks import DoctorFinding, Examined, local
@@ -32,7 +34,6 @@ from dealer_agent.outgoing.connections import connect, http_client, trusted
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.requests import Customer, SourceAgent
 from dealer_agent.protocol.well_known import ARD_PATH
-from dealer_agent.server.issuer_keys import KeysNotFetched, fetch_key_set
 from dealer_agent.server.service import RPC
 from dealer_agent.storage.deliveries.outbox import DueDelivery, Receiver
 
@@ -78,9 +79,8 @@ def check_issuers(of: Examined) -> Iterator[DoctorFinding]:
     auth, service = of.dealer.auth, of.dealer.service
     for issuer in auth.issuers:
         try:
-            document, _ = asyncio.run(fetch_key_set(issuer.key_source, of.dealer.address_rule))
-            keys = read_keys(document)
-        except (KeysNotFetched, ValueError) as error:
+            keys = read_keys(asyncio.run(fetch_key_set(issuer.key_source, of.dealer.address_rule)).body)
+        except FetchFailed as error:
             yield DoctorFinding(
                 "problem",
                 f"the keys of {issuer.issuer} cannot be used: {error}",

@@ -13,6 +13,7 @@ add a class, and a line to this tree::
     ├── InvalidConsent
     ├── AppointmentTimeUnavailable
     ├── AuthRequired
+    │   └── Forbidden                    the same code, with status 403
     ├── RateLimited
     ├── InternalError
     ├── IdempotencyConflict
@@ -51,6 +52,8 @@ class ProtocolError(Exception):
     """The number in the vocabulary `autoagent`, if it differs."""
     retryable: ClassVar[bool] = False
     """Whether the same request may be sent again."""
+    keeps_http: ClassVar[bool] = False
+    """Whether a response over JSON-RPC has the HTTP status too, besides those of `protocol.json_rpc`."""
     is_a2a: ClassVar[bool] = False
     """Whether A2A defines the code. Then the error's domain is A2A's."""
     meaning: ClassVar[str]
@@ -215,27 +218,45 @@ class AuthRequired(ProtocolError):
     code = "AUTH_REQUIRED"
     http = 401
     other_http = frozenset({403})
-    meaning = "The bearer token is missing (401), invalid (401), or lacks the scope of the skill (403)."
+    meaning = (
+        "The bearer token is missing or invalid (401). Or it lacks the scope of the skill, or the dealer does not "
+        "allow this to the caller (403)."
+    )
     action = "The dealer hands out tokens, and names the issuers whose tokens it accepts."
     example = ("This skill asks for a bearer token.",)
-    headers = (("www-authenticate", "Bearer"),)
+    headers: tuple[tuple[str, str], ...] = (("www-authenticate", "Bearer"),)
     problem: Literal["", "invalid_token", "insufficient_scope"] = ""
-    """What is wrong with the token (RFC 6750). Empty: there was none."""
+    """What is wrong with the token (RFC 6750). Empty: there was none, or nothing is wrong with it."""
     scope: str = ""
     """The scope that the skill needs; empty if it is not known."""
 
     @classmethod
     def of_token(cls, message: str) -> Self:
-        """The refusal of a token that is not valid (401)."""
+        """The refusal of a token that is not valid."""
         refusal = cls(message)
         refusal.problem = "invalid_token"
         return refusal
 
     @classmethod
+    def of_skill(cls, message: str, scope: str) -> Self:
+        """The refusal of a caller without a token for a skill that needs one with this scope."""
+        refusal = cls(message)
+        refusal.scope = scope
+        return refusal
+
+
+class Forbidden(AuthRequired):
+    """The code AUTH_REQUIRED for a caller that is known, and may not do this: 403, also over JSON-RPC."""
+
+    http = 403
+    keeps_http = True
+    headers = ()
+
+    @classmethod
     def of_scope(cls, message: str, scope: str) -> Self:
-        """The refusal of a valid token without this scope (403)."""
-        refusal = cls(message, http=403)
-        refusal.problem, refusal.scope = "insufficient_scope", scope
+        """The refusal of a valid token without this scope."""
+        refusal = cls.of_skill(message, scope)
+        refusal.problem = "insufficient_scope"
         return refusal
 
 

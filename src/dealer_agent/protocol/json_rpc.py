@@ -17,7 +17,7 @@ from dealer_agent.protocol.vocabulary import Vocabularies
 INVALID_REQUEST, METHOD_NOT_FOUND = -32600, -32601
 
 HTTP_STATUSES = frozenset({401, 408, 413, 415, 429})
-"""The HTTP statuses that errors keep, beside those of a refused caller (`http_status`)."""
+"""The HTTP statuses that errors keep, besides those of `ProtocolError.keeps_http`."""
 
 NO_ID = b"null"
 
@@ -54,12 +54,6 @@ class _Id(Struct, frozen=True):
 _id_decoder = msgspec.json.Decoder(_Id)
 _call_decoder = msgspec.json.Decoder(_Call)
 _types_decoder = msgspec.json.Decoder(_CallTypes)
-
-
-def http_status(error: ProtocolError) -> int:
-    """The HTTP status of the response with an error. A host that can log in reads that of a refused caller."""
-    keeps_it = error.http in HTTP_STATUSES or isinstance(error, errors.AuthRequired)
-    return error.http if keeps_it else 200
 
 
 def decode_call(

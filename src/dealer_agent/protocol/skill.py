@@ -120,7 +120,7 @@ class LeadReceipt(Struct, frozen=True, kw_only=True):
 READ_SCOPE = "inventory:read"
 LEAD_SCOPE = "leads:write"
 SCOPES = {READ_SCOPE: "Read the dealer, the stock and vehicles.", LEAD_SCOPE: "Send leads."}
-"""The scopes of tokens, with what each allows (docs/protocol.md#scopes)."""
+"""The scopes of access tokens, with what each allows (docs/protocol.md#scopes)."""
 
 ReadingPayload = DealerInformationRequest | InventoryFacetsRequest | InventorySearchRequest | InventoryVehicleRequest
 Payload = ReadingPayload | LeadSubmitRequest
@@ -130,7 +130,8 @@ Payload = ReadingPayload | LeadSubmitRequest
 class Skill:
     """One skill. `payload` is the type of a request payload, and `data` that of the `data` in a response payload.
 
-    `stem` is the middle of the media types. `default_rate` is the rate limit of one client.
+    `stem` is the middle of the media types. `default_rate` is the rate limit of one client. `scope` is what an access
+    token must have (docs/protocol.md#scopes).
     """
 
     id: str
@@ -141,6 +142,7 @@ class Skill:
     description: str
     tags: tuple[str, ...]
     default_rate: str
+    scope: str
     is_lead: bool = False
 
     @property
@@ -152,11 +154,6 @@ class Skill:
     def response_type(self) -> str:
         """The `type` of a response payload."""
         return f"{self.id}.response"
-
-    @property
-    def scope(self) -> str:
-        """The scope that a token with scopes needs for this skill."""
-        return LEAD_SCOPE if self.is_lead else READ_SCOPE
 
     @property
     def rate_setting(self) -> str:
@@ -173,6 +170,7 @@ DEALER_INFORMATION = Skill(
     description="Who the dealer is: rooftops, addresses, hours, phone numbers, capabilities and mandatory fees.",
     tags=("dealer", "rooftops", "hours"),
     default_rate="600/minute",
+    scope=READ_SCOPE,
 )
 INVENTORY_FACETS = Skill(
     id="inventory.facets",
@@ -184,6 +182,7 @@ INVENTORY_FACETS = Skill(
     "filters.",
     tags=("inventory", "facets", "vehicles"),
     default_rate="600/minute",
+    scope=READ_SCOPE,
 )
 INVENTORY_SEARCH = Skill(
     id="inventory.search",
@@ -194,6 +193,7 @@ INVENTORY_SEARCH = Skill(
     description="Finds vehicles in stock by filters and free text, page by page, in the requested order.",
     tags=("inventory", "search", "vehicles"),
     default_rate="600/minute",
+    scope=READ_SCOPE,
 )
 INVENTORY_VEHICLE = Skill(
     id="inventory.vehicle",
@@ -204,6 +204,7 @@ INVENTORY_VEHICLE = Skill(
     description="One vehicle by VIN, stock number or vehicle id, with the price offered in the buyer's ZIP code.",
     tags=("inventory", "vehicle", "vin"),
     default_rate="1200/minute",
+    scope=READ_SCOPE,
 )
 LEAD_SUBMIT = Skill(
     id="lead.submit",
@@ -215,6 +216,7 @@ LEAD_SUBMIT = Skill(
     "trade-in and an appointment.",
     tags=("lead", "appointment", "trade-in", "test-drive"),
     default_rate="10/minute",
+    scope=LEAD_SCOPE,
     is_lead=True,
 )
 

@@ -8,11 +8,13 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from dealer_agent.callers.access_token import IssuerKeys, KeyUnknown, TokenRefused, read_token, verify
+from dealer_agent.callers.access_token import IssuerKeys, KeyUnknown, TokenRefused, read_keys, read_token, verify
 from dealer_agent.callers.caller import Caller
 from dealer_agent.callers.issuer import Issuer
+from dealer_agent.http_signatures.directory import KeySet
+from dealer_agent.known_keys.known import KnownKeys
 from dealer_agent.protocol.errors import RateLimited
 
 MOST_KEPT = 4096
@@ -21,22 +23,12 @@ RETRY_SECONDS = 5
 """When a client may send its token again after the keys of the issuer were missing."""
 
 
-class KnownKeys(Protocol):
-    """The key sets that this process has. It fetches them in the background: no method waits."""
-
-    def find(self, source: str) -> IssuerKeys | None:
-        """The keys of a source, the same object until they change. None if they were not fetched yet."""
-
-    def refresh_soon(self, source: str) -> None:
-        """Fetches a source before it ends, within bounds: somebody has named a key that it does not have."""
-
-
 class _Kept(NamedTuple):
     """A verified token, and what it was verified by."""
 
     caller: Caller
     expires_at: float
-    keys: IssuerKeys
+    keys: KeySet
     source: str
     by: "AccessTokens"
 
@@ -74,11 +66,12 @@ class AccessTokens:
     """The access tokens of one dealer. `issuers` has the source of the keys of each issuer."""
 
     def __init__(
-        self, dealer_id: str, issuers: Iterable[tuple[Issuer, str]], keys: KnownKeys, verified: VerifiedTokens
+        self, dealer_id: str, issuers: Iterable[tuple[Issuer, str]], keys: KnownKeys | None, verified: VerifiedTokens
     ) -> None:
         self._dealer_id = dealer_id
         self._issuers: Mapping[str, tuple[Issuer, str]] = {each.url: (each, source) for each, source in issuers}
-        self._keys = keys
+        self._known = keys
+        self._read: dict[str, tuple[KeySet, IssuerKeys]] = {}
         self._verified = verified
 
     def caller_of(self, text: str, now: float) -> Caller:
@@ -86,7 +79,7 @@ class AccessTokens:
         key = self._dealer_id, sha256(text.encode()).digest()
         kept = self._verified.find(key)
         if kept is not None:
-            if kept.by is self and kept.expires_at > now and kept.keys is self._keys.find(kept.source):
+            if kept.by is self and kept.expires_at > now and kept.keys is self._find(kept.source):
                 return kept.caller
             self._verified.drop(key)
         return self._verify(key, text, now)
@@ -97,13 +90,23 @@ class AccessTokens:
         if trusted is None:
             raise TokenRefused("The dealer does not trust the issuer of the token.")
         issuer, source = trusted
-        keys = self._keys.find(source)
-        if keys is None:
+        keys = self._find(source)
+        if keys is None or self._known is None:
             raise RateLimited(RETRY_SECONDS, because="The keys of the token's issuer are not here yet.")
         try:
-            found = verify(token, issuer, keys, now)
+            found = verify(token, issuer, self._usable(source, keys), now)
         except KeyUnknown:
-            self._keys.refresh_soon(source)
+            self._known.refresh_soon(source)
             raise
         self._verified.keep(key, _Kept(found.caller, found.expires_at, keys, source, self))
         return found.caller
+
+    def _find(self, source: str) -> KeySet | None:
+        return None if self._known is None else self._known.find(source)
+
+    def _usable(self, source: str, keys: KeySet) -> IssuerKeys:
+        """The keys of a set, which are read once."""
+        read = self._read.get(source)
+        if read is None or read[0] is not keys:
+            read = self._read[source] = keys, read_keys(keys.document)
+        return read[1]

@@ -57,7 +57,8 @@ def _decode_plain_http(body: bytes, vocabularies: Vocabularies) -> tuple[bytes, 
 def _json_rpc_error(
     error: ProtocolError, vocabulary: Vocabulary, error_id: str, at: datetime, call_id: bytes
 ) -> tuple[int, bytes]:
-    return json_rpc.http_status(error), json_rpc_error_body(error, vocabulary, error_id, at, call_id)
+    status = error.http if error.http in json_rpc.HTTP_STATUSES or error.keeps_http else 200
+    return status, json_rpc_error_body(error, vocabulary, error_id, at, call_id)
 
 
 HTTP_JSON = Binding(

@@ -10,7 +10,7 @@ from starlette.types import Scope
 
 from dealer_agent.apidocs.components import Json
 from dealer_agent.apidocs.discovery import MCP_PATH
-from dealer_agent.protocol.errors import AuthRequired
+from dealer_agent.protocol.errors import AuthRequired, Forbidden
 from dealer_agent.protocol.well_known import PROTECTED_RESOURCE_PATH
 from dealer_agent.server.documents import Document, json_document
 from dealer_agent.server.served_dealers import at_public_address
@@ -20,7 +20,11 @@ Headers = tuple[tuple[str, str], ...]
 
 
 def challenge(error: AuthRequired, service: Service, scope: Scope, below: str = "") -> Headers:
-    """The headers of a refused caller. `below` is the path of the MCP server, for a request to it."""
+    """The headers of a refused caller: none if no token would help. `below` is the path of the MCP server, for a
+    request to it.
+    """
+    if isinstance(error, Forbidden) and not error.problem:
+        return ()
     metadata = metadata_url(at_public_address(service, scope).card.http_json_url + below)
     parameters = {
         "resource_metadata": metadata,

@@ -4,8 +4,8 @@ A request counts by its skill, its outcome and its agent. Besides, the first req
 end of that second. A thread then reads what buyers searched for (makes, models, prices), and saves all counts about
 once a minute.
 
-A process that is killed loses the counts of its last minute. If a connection breaks during a commit, the requests of
-that minute may be counted twice.
+A process that is killed loses the counts of its last minute, and the last uses of tokens in it. If a connection breaks
+during a commit, the requests of that minute may be counted twice.
 """
 
 import asyncio
@@ -20,6 +20,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 from msgspec import UNSET, Struct
 
+from dealer_agent.callers.caller import token_id_of
 from dealer_agent.inventory.asked_for import asked_for, has_price
 from dealer_agent.inventory.catalogue import Catalogue
 from dealer_agent.protocol.requests import Filters
@@ -40,6 +41,7 @@ from dealer_agent.storage.daily_counts import (
 from dealer_agent.storage.installation.registration import hold_registration
 from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.store import Store
+from dealer_agent.storage.tokens import note_use
 
 MOST_KEPT = 50
 """The most searches and vehicle requests of a dealer and second whose words are counted in each process."""
@@ -58,13 +60,15 @@ Answered = tuple[InventorySearchRequest | InventoryVehicleRequest, bytes]
 class Counted(NamedTuple):
     """What a dealer's requests of about one second were: their number by (skill, outcome, agent), and the kept ones.
 
-    `zone` is the dealer's time zone. An agent is the identity of a known caller, a name of the dealer's list, or OTHER.
+    `zone` is the dealer's time zone. `tokens` are the ids of the tokens that were used. An agent is the identity of a
+    known caller, a name of the dealer's list, or OTHER.
     """
 
     dealer_id: str
     zone: str
     requests: dict[tuple[str, str, str], int]
     kept: list[Answered]
+    tokens: set[str]
 
 
 class DealerCounts:
@@ -73,7 +77,7 @@ class DealerCounts:
     While nothing is counted, it is not among the `active` ones. So idle dealers cost nothing.
     """
 
-    __slots__ = ("_active", "_agents", "_answered", "_dealer_id", "_kept", "_requests", "_zone")
+    __slots__ = ("_active", "_agents", "_answered", "_dealer_id", "_kept", "_requests", "_tokens", "_zone")
 
     def __init__(self, dealer_id: str, zone: str, agents: Sequence[str], active: "list[DealerCounts]") -> None:
         """`agents` are the names that the dealer wants to see. They are compared without regard to case."""
@@ -85,6 +89,7 @@ class DealerCounts:
         self._answered: dict[str, int] = {}
         self._requests: dict[tuple[str, str, str], int] = {}
         self._kept: list[Answered] = []
+        self._tokens: set[str] = set()
 
     def count_answer(
         self, skill: str, caller: str, fields: Mapping[bytes, bytes], payload: Payload | None, data: bytes
@@ -106,6 +111,8 @@ class DealerCounts:
 
     def count(self, skill: str, outcome: str, caller: str, fields: Mapping[bytes, bytes]) -> None:
         """Counts a request with its outcome."""
+        if (token_id := token_id_of(caller)) is not None:
+            self._tokens.add(token_id)
         kind = skill, outcome, caller or self._listed(fields.get(b"user-agent", b""))
         if kind not in self._requests:
             self._register()
@@ -119,8 +126,8 @@ class DealerCounts:
         for skill, number in self._answered.items():
             kind = skill, OK, OTHER
             requests[kind] = requests.get(kind, 0) + number
-        taken = Counted(self._dealer_id, self._zone, requests, self._kept)
-        self._answered, self._requests, self._kept = {}, {}, []
+        taken = Counted(self._dealer_id, self._zone, requests, self._kept, self._tokens)
+        self._answered, self._requests, self._kept, self._tokens = {}, {}, [], set()
         return taken
 
     def _register(self) -> None:
@@ -188,12 +195,16 @@ _NO_RESULT = b'{"total":0,'
 
 
 class DayTally:
-    """The numbers of one dealer and day, by subject and item. Items above the bound of a subject count as OTHER."""
+    """The numbers of one dealer and day, by subject and item. Items above the bound of a subject count as OTHER.
 
-    __slots__ = ("numbers",)
+    `tokens` has the last use of each token.
+    """
+
+    __slots__ = ("numbers", "tokens")
 
     def __init__(self) -> None:
         self.numbers: dict[Subject, dict[str, int]] = {}
+        self.tokens: dict[str, datetime] = {}
 
     def add(self, subject: Subject, items: Iterable[str], number: int = 1) -> None:
         """Adds `number` to each item."""
@@ -257,6 +268,7 @@ class Counting:
                 day = now.astimezone(ZoneInfo(counted.zone)).date()
                 tally = self._unsaved.setdefault((counted.dealer_id, day), DayTally())
                 _count_requests(tally, counted)
+                tally.tokens.update(dict.fromkeys(counted.tokens, now))
                 catalogue = catalogues[counted.dealer_id]
                 for payload, data in counted.kept[:share]:
                     if not isinstance(payload, InventorySearchRequest):
@@ -312,6 +324,7 @@ class Counting:
                 # The counts of a removed dealer are discarded.
                 if hold_registration(of_dealer):
                     add_counts(of_dealer, day, tally.numbers)
+                    note_use(of_dealer, tally.tokens)
 
 
 def _count_requests(tally: DayTally, counted: Counted) -> None:
@@ -338,6 +351,8 @@ def _count_search(tally: DayTally, filters: Filters, catalogue: Catalogue | None
 
 
 def _merge(tally: DayTally, more: DayTally) -> None:
+    """Adds the numbers of an earlier tally."""
+    tally.tokens = more.tokens | tally.tokens
     for subject, numbers in more.numbers.items():
         for item, number in numbers.items():
             tally.add(subject, [item], number)

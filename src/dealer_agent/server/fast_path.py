@@ -7,6 +7,7 @@ and a task. Together they cost more than a search. All other work is shared with
 All other requests go over ASGI:
 
 - all requests of a dealer whose rate limits are shared, because their store has to be waited for
+- signed requests, if machines share the nonces
 - leads, invalid requests, and bodies that have not arrived completely or are larger than `FAST_BODY_BYTES`
 - other paths and methods, and requests with `Expect`
 - requests that wait for an earlier one of their connection, and requests after which the connection closes
@@ -32,6 +33,7 @@ from dealer_agent.server.client_address import Networks, share_address
 from dealer_agent.server.client_transport import TURN, ClientTransport
 from dealer_agent.server.error_responses import error_response
 from dealer_agent.server.guards import IncomingRequest
+from dealer_agent.server.nonces import StoredNonces
 from dealer_agent.server.request_memory import RequestMemory, no_memory
 from dealer_agent.server.request_pipeline import answer_plain, decode_plain, log_response, overload_response
 from dealer_agent.server.served_dealers import ServedDealers
@@ -179,8 +181,10 @@ class FastPathConnection(HttpToolsProtocol):
             return True
         if service.shared_limits is not None:
             return False
+        if b"signature-input" in self._fields and isinstance(service.process.nonces, StoredNonces):
+            return False
         peer = self.client[0] if self.client else None
-        incoming = IncomingRequest(binding, service, self.headers, self._fields, peer)
+        incoming = IncomingRequest(binding, service, self.headers, self._fields, peer, self.url)
         if not decode_plain(incoming, self._body):
             return False
         if has_time:

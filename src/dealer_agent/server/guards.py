@@ -11,7 +11,7 @@ If machines share their rate limits, a guard only notes what it counts. `pass_gu
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
 from time import perf_counter, time
@@ -20,10 +20,14 @@ from urllib.parse import unquote_plus
 
 from starlette.types import Scope
 
-from dealer_agent.callers import ANONYMOUS, Caller, token_caller
+from dealer_agent.callers import ANONYMOUS, Caller, Policy, signed
 from dealer_agent.callers.access_token import TokenRefused
+from dealer_agent.callers.policy import ALLOWED, LEADS_A_DAY
+from dealer_agent.http_signatures import signature_base
+from dealer_agent.http_signatures.errors import SignatureRefused
+from dealer_agent.http_signatures.web_bot_auth import Verified, check_body, check_lead
 from dealer_agent.protocol.envelope import LEAD, Request
-from dealer_agent.protocol.errors import AuthRequired, ProtocolError, UnsupportedSkill, VersionNotSupported
+from dealer_agent.protocol.errors import AuthRequired, Forbidden, ProtocolError, UnsupportedSkill, VersionNotSupported
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.problems import Problem, validation_error
 from dealer_agent.protocol.skill import Skill
@@ -36,8 +40,10 @@ from dealer_agent.server.body import JSON, not_a_lead, too_large, wrong_media_ty
 from dealer_agent.server.client_address import client_address
 from dealer_agent.server.error_responses import NOT_VALID_HERE
 from dealer_agent.server.limits import ADDRESS_RULE, KNOWN_CLIENT
-from dealer_agent.server.log import RequestLine
+from dealer_agent.server.log import LONGEST_CALLER, RequestLine
+from dealer_agent.server.nonces import FileNonces, StoredNonces, key_of
 from dealer_agent.server.service import BAD_TOKENS_RULE, MALFORMED_LEADS_RULE, Service
+from dealer_agent.server.signers import find_signer, replayed
 from dealer_agent.server.tokens import PREFIX, bearer_token
 
 if TYPE_CHECKING:
@@ -71,8 +77,9 @@ class IncomingRequest:
     """A POST to a binding: what arrived, and what the guards have found out.
 
     `headers` have lower-case names. `fields` has the last header of each name. The ULID in `line` is the id of the
-    response, of its error and of its log line. `uncounted` waits for the shared store. `span` is open if traces are on.
-    `caller` is decided by the guards, or before them.
+    response, of its error and of its log line. `uncounted` and `unchecked_nonce` wait for what machines share. `span`
+    is open if traces are on. `path` is as it was sent. `signature` is that of the caller, if it has signed the request.
+    Without `is_traced`, there is no span.
     """
 
     binding: Binding
@@ -80,27 +87,32 @@ class IncomingRequest:
     headers: list[tuple[bytes, bytes]]
     fields: Mapping[bytes, bytes]
     peer: str | None
+    path: bytes = b""
     query: bytes = b""
     call_id: bytes = b"null"
     media_type: str = JSON
     decoded: tuple[bytes, Request | ProtocolError | TaskPage] | None = None
     uncounted: tuple[Count, ...] = ()
     span: "Span | None" = None
-    caller: Caller = ANONYMOUS
+    is_traced: InitVar[bool] = True
     started: float = field(init=False)
     line: RequestLine = field(init=False)
     vocabulary: Vocabulary = field(init=False)
     address: str = field(init=False)
+    caller: Caller = field(default=ANONYMOUS, init=False)
+    policy: Policy = field(default=ALLOWED, init=False)
+    signature: Verified | None = field(default=None, init=False)
+    unchecked_nonce: bytes | None = field(default=None, init=False)
     body: bytes = field(init=False)
     cost: int = field(init=False)
     is_lead: bool = field(init=False)
     request: Request = field(init=False)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, is_traced: bool) -> None:
         self.started = self.service.used_at = perf_counter()
         self.line = RequestLine(new_ulid(), self.binding.name)
         self.vocabulary = self.service.vocabularies.default
-        if self.service.traces is not None:
+        if is_traced and self.service.traces is not None:
             parent = self.fields.get(b"traceparent")
             self.span = self.service.traces.begin_request(self.binding.name, self.service.dealer_id, parent)
         self.address = client_address(self.peer, self.headers, self.service.settings.service.trusted_networks)
@@ -109,6 +121,15 @@ class IncomingRequest:
     def scope(self) -> Scope:
         """What an ASGI scope has of the client."""
         return {"client": None if self.peer is None else (self.peer, 0), "headers": self.headers}
+
+    @property
+    def signed_head(self) -> signature_base.Request:
+        """What a signature of the request may cover. It is always sent to this service over TLS, but for tests."""
+        authority = self.fields.get(b"host", b"").decode("latin-1").lower()
+        scheme = "https" if self.service.settings.service.public_url.startswith("https") else "http"
+        return signature_base.Request(
+            "POST", authority, self.path.decode("latin-1"), self.query.decode("latin-1"), self.headers, scheme
+        )
 
     @property
     def client(self) -> str:
@@ -120,7 +141,7 @@ class IncomingRequest:
         if self.service.shared_limits is not None:
             self.uncounted += (Count(rule, client, cost, refuses),)
             return
-        wait = self.service.limits.acquire(rule, client, cost)
+        wait = self.service.limits_for(self.policy, rule).acquire(rule, client, cost)
         if wait is not None and refuses:
             raise self.service.process.too_many(rule, wait)
 
@@ -156,41 +177,75 @@ def count_address(incoming: IncomingRequest) -> None:
     incoming.count(ADDRESS_RULE, incoming.address, incoming.cost)
 
 
-def check_caller(incoming: IncomingRequest) -> None:
-    """Decides the caller. Refuses a wrong token, and a request without a token if every skill requires one (401).
+def check_token(incoming: IncomingRequest) -> None:
+    """Finds the caller. Refuses a wrong token (401).
 
     Requests with wrong tokens have a rate limit of their own for each IP address (429). So they do not use up the rate
-    of other buyers with the same IP address. `/mcp` has decided the caller already.
-    """
-    if b"authorization" in incoming.fields:
-        try:
-            incoming.caller = caller_of(incoming.service, incoming.fields)
-        except AuthRequired:
-            incoming.count(BAD_TOKENS_RULE, incoming.address)
-            raise
-    if not incoming.caller.is_known and incoming.service.settings.every_skill_needs_token:
-        raise AuthRequired("Send a token: Authorization: Bearer <ACCESS_TOKEN>.")
-
-
-def caller_of(service: Service, fields: Mapping[bytes, bytes]) -> Caller:
-    """The caller that the headers of a request prove. Raises AuthRequired for a wrong token.
+    of other buyers with the same IP address.
 
     A token that begins with `dat_` is the dealer's own. No JSON Web Token begins so: its first bytes are an object.
-    Raises RateLimited while the keys of the issuer are missing.
     """
-    authorization = fields.get(b"authorization")
+    service, authorization = incoming.service, incoming.fields.get(b"authorization")
     token = None if authorization is None else bearer_token(authorization.decode("latin-1"))
     if token is None:
-        return ANONYMOUS
+        return
+    words = NOT_VALID_HERE
     if service.settings.auth.issuers and not token.startswith(f"{PREFIX}_"):
         try:
-            return service.access_tokens.caller_of(token, time())
+            caller = service.access_tokens.caller_of(token, time())
         except TokenRefused as refused:
-            raise AuthRequired.of_token(str(refused)) from None
-    token_id = service.tokens.owner(token)
-    if token_id is None:
-        raise AuthRequired.of_token(NOT_VALID_HERE)
-    return token_caller(token_id)
+            caller, words = None, str(refused)
+    else:
+        caller = service.tokens.owner(token)
+    if caller is None:
+        incoming.count(BAD_TOKENS_RULE, incoming.address)
+        raise AuthRequired.of_token(words)
+    incoming.caller = caller
+
+
+def check_signature(incoming: IncomingRequest) -> None:
+    """Finds the caller by its signature (docs/protocol.md#signed-requests). Refuses a wrong one (401).
+
+    Without its keys, a caller is anonymous, and they are fetched. A caller with a token too is that of the token.
+    """
+    if b"signature-input" not in incoming.fields:
+        return
+    try:
+        verified = find_signer(incoming.service.process, incoming.signed_head, incoming.address)
+        incoming.signature = verified
+        if verified is None:
+            return
+        key = key_of(verified)
+        nonces = incoming.service.process.nonces
+        if isinstance(nonces, FileNonces):
+            if key is not None and not nonces.remember(key):
+                raise replayed()
+        else:
+            incoming.unchecked_nonce = key
+    except SignatureRefused as refused:
+        raise refuse_signature(incoming, refused) from None
+    if not incoming.caller.is_known:
+        incoming.caller = signed(verified.origin)
+
+
+def refuse_signature(incoming: IncomingRequest, refused: SignatureRefused) -> AuthRequired:
+    """Counts a wrong signature as a wrong token (429). Returns the error to raise, with a word for programs."""
+    incoming.count(BAD_TOKENS_RULE, incoming.address)
+    return AuthRequired(str(refused), {"reason": refused.reason})
+
+
+def check_policy(incoming: IncomingRequest) -> None:
+    """Finds the policy of the caller. Refuses a blocked one (403), and an anonymous one that may use no skill (401)."""
+    service, caller = incoming.service, incoming.caller
+    if not caller.is_known:
+        if service.is_closed:
+            raise AuthRequired("Send a token: Authorization: Bearer <ACCESS_TOKEN>.")
+        incoming.policy = service.anonymous_policy
+        return
+    incoming.line.caller = caller.identity[:LONGEST_CALLER]
+    incoming.policy = service.policies.of(caller)
+    if incoming.policy.is_blocked:
+        raise Forbidden("This dealer has blocked this agent.")
 
 
 def count_body(incoming: IncomingRequest) -> None:
@@ -198,6 +253,18 @@ def count_body(incoming: IncomingRequest) -> None:
     cost = _cost_of(len(incoming.body)) - incoming.cost
     if cost > 0:
         incoming.count(ADDRESS_RULE, incoming.address, cost)
+
+
+def check_digest(incoming: IncomingRequest) -> None:
+    """Refuses a body that is not the one that the caller has signed (401).
+
+    A request that `/mcp` makes has no headers of a signature: the signed body is that of the request to `/mcp`.
+    """
+    if incoming.signature is not None and b"signature-input" in incoming.fields:
+        try:
+            check_body(incoming.signature, incoming.body)
+        except SignatureRefused as refused:
+            raise refuse_signature(incoming, refused) from None
 
 
 def check_size(incoming: IncomingRequest) -> None:
@@ -281,26 +348,43 @@ def check_skill(incoming: IncomingRequest) -> None:
 
 
 def check_skill_caller(incoming: IncomingRequest) -> None:
-    """Refuses a caller who may not use the skill (401 or 403)."""
-    refusal = skill_refusal(incoming.service, incoming.caller, incoming.request.skill)
+    """Refuses an anonymous caller of a skill that is closed to such callers (401), and a known one without right (403).
+
+    The signature of a lead must cover all of it (401).
+    """
+    if incoming.request.skill.is_lead and incoming.signature is not None:
+        try:
+            check_lead(incoming.signature)
+        except SignatureRefused as refused:
+            raise refuse_signature(incoming, refused) from None
+    refusal = skill_refusal(incoming, incoming.request.skill)
     if refusal is not None:
         raise refusal
 
 
-def skill_refusal(service: Service, caller: Caller, skill: Skill) -> AuthRequired | None:
-    """Why a caller may not use a skill: it has no token (401), or one without the scope (403). None if it may."""
-    if not caller.is_known and skill.id in service.settings.token_skills:
-        refusal = AuthRequired(f"{skill.id} asks for a token: Authorization: Bearer <ACCESS_TOKEN>.")
-        refusal.scope = skill.scope
-        return refusal
+def skill_refusal(incoming: IncomingRequest, skill: Skill) -> AuthRequired | None:
+    """Why the caller may not use a skill. None if it may.
+
+    A known caller needs the scope of the skill, if its token has scopes, and a policy that allows the skill.
+    """
+    caller = incoming.caller
+    if not caller.is_known:
+        if skill.id not in incoming.service.closed_skills:
+            return None
+        words = f"{skill.id} asks for a token: Authorization: Bearer <ACCESS_TOKEN>."
+        return AuthRequired.of_skill(words, skill.scope)
     if caller.scopes is not None and skill.scope not in caller.scopes:
-        return AuthRequired.of_scope(f"{skill.id} needs a token with the scope {skill.scope}.", skill.scope)
+        return Forbidden.of_scope(f"{skill.id} needs a token with the scope {skill.scope}.", skill.scope)
+    if not incoming.policy.allows(skill.id):
+        return Forbidden(f"This dealer does not allow {skill.id} to this agent.")
     return None
 
 
 def count_skill(incoming: IncomingRequest) -> None:
-    """Counts the request against the rate of its skill (429)."""
+    """Counts the request against the rate of its skill, and a lead also against the leads of its day (429)."""
     incoming.count(incoming.request.skill.id, incoming.client)
+    if incoming.request.skill.is_lead and incoming.policy.leads_a_day is not None:
+        incoming.count(LEADS_A_DAY, incoming.client)
 
 
 def count_invalid_lead(incoming: IncomingRequest) -> None:
@@ -320,8 +404,10 @@ def check_payload(incoming: IncomingRequest) -> None:
         raise error
 
 
-HEAD_GUARDS: tuple[Guard, ...] = (check_declared_size, check_media_type, count_address, check_caller)
-BODY_GUARDS: tuple[Guard, ...] = (count_body, check_size)
+CALLER_GUARDS: tuple[Guard, ...] = (check_token, check_signature, check_policy)
+"""They decide the caller from the headers, also those of a request to `/mcp`."""
+HEAD_GUARDS: tuple[Guard, ...] = (check_declared_size, check_media_type, count_address, *CALLER_GUARDS)
+BODY_GUARDS: tuple[Guard, ...] = (count_body, check_digest, check_size)
 REQUEST_GUARDS: tuple[Guard, ...] = (
     decode,
     check_version,
@@ -345,18 +431,29 @@ async def pass_guards(guards: tuple[Guard, ...], incoming: IncomingRequest) -> N
             # A request that the guard refuses counts too, and its rate comes first.
             if incoming.uncounted:
                 await share_counts(incoming)
+        if incoming.unchecked_nonce is not None:
+            await check_stored_nonce(incoming)
+
+
+async def check_stored_nonce(incoming: IncomingRequest) -> None:
+    """Refuses a nonce that any machine has seen (401). Raises StorageError: then nobody knows."""
+    nonces, signature, key = incoming.service.process.nonces, incoming.signature, incoming.unchecked_nonce
+    incoming.unchecked_nonce = None
+    assert isinstance(nonces, StoredNonces)
+    assert signature is not None
+    assert key is not None
+    if not await nonces.remember(key, signature.accepted_until):
+        raise refuse_signature(incoming, replayed())
 
 
 async def share_counts(incoming: IncomingRequest) -> None:
     """Counts in the shared store what the request has noted. Raises RateLimited."""
-    shared, counts = incoming.service.shared_limits, incoming.uncounted
-    if shared is None:
-        return
+    service, counts = incoming.service, incoming.uncounted
     incoming.uncounted = ()
     for rule, client, cost, refuses in counts:
-        wait = await shared.acquire(rule, client, cost)
+        wait = await service.shared_limits_for(incoming.policy, rule).acquire(rule, client, cost)
         if wait is not None and refuses:
-            raise incoming.service.process.too_many(rule, wait)
+            raise service.process.too_many(rule, wait)
 
 
 def pass_all_guards(incoming: IncomingRequest) -> None:
@@ -364,13 +461,13 @@ def pass_all_guards(incoming: IncomingRequest) -> None:
 
     Only its two rates can refuse a usual request of this kind. They are counted together, under one lock.
     """
-    fields, settings, skill_id = incoming.fields, incoming.service.settings, incoming.request.skill.id
+    fields, skill_id = incoming.fields, incoming.request.skill.id
     if (
         b"authorization" in fields
-        or settings.token_skills
+        or b"signature-input" in fields
         or fields.get(b"a2a-version") != b"1.0"
         or fields.get(b"content-type") != b"application/json"
-        or skill_id not in settings.service.skills
+        or skill_id not in incoming.service.open_skills
     ):
         for guard in (*HEAD_GUARDS, *BODY_GUARDS, *REQUEST_GUARDS):
             guard(incoming)
@@ -387,6 +484,8 @@ def pass_all_guards(incoming: IncomingRequest) -> None:
 def count_malformed_lead(incoming: IncomingRequest) -> None:
     """Counts a lead with a defective payload or consent against its own rate, not that of its skill (429)."""
     incoming.count(incoming.request.skill.id, incoming.client, -1)
+    if incoming.policy.leads_a_day is not None:
+        incoming.count(LEADS_A_DAY, incoming.client, -1)
     incoming.count(MALFORMED_LEADS_RULE, incoming.client)
 
 

@@ -33,6 +33,9 @@ MOST_EVENTS = 100
 MOST_FRAMES = 20
 """Frames of a traceback in a line: the innermost ones."""
 
+LONGEST_CALLER = 200
+"""Characters of a caller's identity in a line."""
+
 REFUSED = "requests refused, the service is busy"
 
 
@@ -97,8 +100,8 @@ class Sampler:
 class RequestLine(Struct, gc=False):
     """The log line of a request, as structlog would write it, at a fraction of the cost. `ms` is its duration.
 
-    Requests outside the bindings have neither `binding` nor `ms`. `version` is the published version, if any.
-    Status, code and skill are the line's kind.
+    Requests outside the bindings have neither `binding` nor `ms`. `version` is the published version, if any. `caller`
+    is the identity of a known caller. Status, code and skill are the line's kind.
     """
 
     request_id: str
@@ -109,6 +112,7 @@ class RequestLine(Struct, gc=False):
     code: str | UnsetType = UNSET
     error_id: str | UnsetType = UNSET
     version: str | UnsetType = UNSET
+    caller: str | UnsetType = UNSET
     event: str = "request"
     level: str = "info"
     at: datetime | UnsetType = UNSET

@@ -3,8 +3,8 @@
 Each request stands alone, so any worker and any replica can answer it, and a process keeps nothing after the response.
 `mcp_questions` has the questions to people for hosts of older revisions. A tool call becomes a request of the caller to
 the skill, with the caller's IP address, and passes `request_pipeline.answer`: the same guards, limits, counts and logs
-as at the root. The token of the MCP request decides the caller once. A host that can log in gets 401 or 403, as the
-authorization of MCP has it; without an issuer, a host that lacks a token gets an error of the tool, which says so.
+as at the root. The token or the signature of the MCP request decides the caller once. A host that can log in gets 401
+or 403, as the authorization of MCP has it. Without an issuer, a host that lacks a token gets an error of the tool.
 
 The SDK is imported in a thread when the first request comes, because few dealers need it.
 """
@@ -29,7 +29,6 @@ from starlette.types import Message, Receive, Scope, Send
 from dealer_agent import __version__
 from dealer_agent.apidocs.discovery import MCP_PATH, mcp_server_name
 from dealer_agent.apidocs.openapi import server_root
-from dealer_agent.callers import Caller
 from dealer_agent.leads.consent import consent_terms
 from dealer_agent.mcp_tools.consent import ANSWER_SECONDS, ConsentTerms
 from dealer_agent.mcp_tools.words import SkillData, SkillError
@@ -40,7 +39,14 @@ from dealer_agent.protocol.skill import LEAD_SUBMIT, SKILLS, Skill
 from dealer_agent.server.bindings import MCP
 from dealer_agent.server.body import JSON, ClientGoneError, read_body
 from dealer_agent.server.challenges import Headers, challenge
-from dealer_agent.server.guards import COUNTED_BYTES, IncomingRequest, caller_of, skill_refusal
+from dealer_agent.server.guards import (
+    CALLER_GUARDS,
+    COUNTED_BYTES,
+    IncomingRequest,
+    check_digest,
+    pass_guards,
+    skill_refusal,
+)
 from dealer_agent.server.log import code_positions
 from dealer_agent.server.mcp_questions import (
     REVISION,
@@ -53,7 +59,7 @@ from dealer_agent.server.mcp_questions import (
 )
 from dealer_agent.server.request_pipeline import answer, log_response
 from dealer_agent.server.served_dealers import Addresses, at_public_address, host_name, host_of
-from dealer_agent.server.service import BAD_TOKENS_RULE, MCP_RULE, Service
+from dealer_agent.server.service import MCP_RULE, Service
 
 if TYPE_CHECKING:
     # Imported with the first request.
@@ -69,6 +75,8 @@ LEAD_TOOL = LEAD_SUBMIT.rate_setting
 
 _PASSED_ON = frozenset({b"user-agent", b"x-forwarded-for", b"traceparent"})
 """The headers of an MCP request that the request to the skill has too."""
+_PROOFS = frozenset({b"authorization", b"signature-input"})
+"""A request with one of these headers proves its caller."""
 _SKILL_OF_TOOL = {skill.rate_setting: skill for skill in SKILLS}
 _HEADERS = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")]
 
@@ -96,7 +104,7 @@ class McpEndpoint:
                 await problem(scope, receive, send)
             elif resumes:
                 await service.count_request(MCP_RULE, scope)
-                await _decide_caller(scope, fields)
+                await _find_caller(scope)
                 await self._resume(scope, receive, respond, fields)
             else:
                 await self._post(scope, receive, respond, fields)
@@ -119,7 +127,7 @@ class McpEndpoint:
             partial(service.process.room_for_unknown_type, _peer(scope), scope["headers"]),
         )
         await service.count_request(MCP_RULE, scope, max(1, -(-len(body) // COUNTED_BYTES)))
-        await _decide_caller(scope, fields)
+        await _find_caller(scope, body)
         try:
             message = read_json(body)
         except SchemaValidationFailed as error:
@@ -201,27 +209,36 @@ class McpEndpoint:
         return tools
 
 
-async def _decide_caller(scope: Scope, fields: Mapping[bytes, bytes]) -> None:
-    """Notes the caller in the scope. Raises AuthRequired for a wrong token, and RateLimited."""
+async def _find_caller(scope: Scope, body: bytes = b"") -> None:
+    """Leaves the request to `/mcp` in the scope, with its caller. Raises AuthRequired and RateLimited.
+
+    A host without proof that cannot log in stays anonymous: the tool then says what is missing.
+    """
     service: Service = scope["service"]
-    try:
-        scope["caller"] = caller_of(service, fields)
-    except AuthRequired:
-        await service.count_request(BAD_TOKENS_RULE, scope)
-        raise
+    headers = scope["headers"]
+    outer = scope["outer"] = IncomingRequest(
+        MCP,
+        service,
+        headers,
+        dict(headers),
+        _peer(scope),
+        scope.get("raw_path") or scope["path"].encode(),
+        scope["query_string"],
+        is_traced=False,
+    )
+    outer.body, outer.policy = body, service.anonymous_policy
+    if service.settings.auth.issuers or not outer.fields.keys().isdisjoint(_PROOFS):
+        await pass_guards((*CALLER_GUARDS, check_digest), outer)
 
 
 def _check_login(scope: Scope, message: object) -> None:
-    """Raises AuthRequired if the caller may not send a message, and an issuer could give it a token for that."""
-    service: Service = scope["service"]
-    caller: Caller = scope["caller"]
-    if not service.settings.auth.issuers:
+    """Raises AuthRequired if the caller may not call a tool, and an issuer could give it a token for that."""
+    outer: IncomingRequest = scope["outer"]
+    if not outer.service.settings.auth.issuers:
         return
-    if not caller.is_known and service.settings.every_skill_needs_token:
-        raise AuthRequired("This server asks for a token: Authorization: Bearer <ACCESS_TOKEN>.")
     match message:
         case {"method": "tools/call", "params": {"name": str(name)}} if name in _SKILL_OF_TOOL:
-            refusal = skill_refusal(service, caller, _SKILL_OF_TOOL[name])
+            refusal = skill_refusal(outer, _SKILL_OF_TOOL[name])
             if refusal is not None:
                 raise refusal
 
@@ -265,7 +282,7 @@ async def _serve(tools: "type[tool_server.ToolServer]", scope: Scope, body: byte
         terms=_terms(service),
         skills=service.settings.service.skills,
         ask=_ask,
-        refused={skill.id for skill in SKILLS if skill_refusal(service, scope["caller"], skill) is not None},
+        refused={skill.id for skill in SKILLS if skill_refusal(scope["outer"], skill) is not None},
     ).server(
         RequestStateSecurity(
             keys=[service.mcp_key], ttl=ANSWER_SECONDS, bind_principal=_caller, audience=service.dealer_id
@@ -289,8 +306,8 @@ async def _serve(tools: "type[tool_server.ToolServer]", scope: Scope, body: byte
 
 def _caller(context: Any) -> str | None:
     """What binds the state of a call to its caller: its identity. An anonymous caller may change its IP address."""
-    caller: Caller = context.request.scope["caller"]
-    return caller.identity or None
+    outer: IncomingRequest = context.request.scope["outer"]
+    return outer.caller.identity or None
 
 
 def _terms(service: Service) -> ConsentTerms:
@@ -317,9 +334,9 @@ async def _ask(context: Any, skill: Skill, payload: dict[str, Any]) -> SkillData
         (b"content-type", JSON.encode()),
         (b"content-length", str(len(body)).encode()),
     ]
-    incoming = IncomingRequest(
-        MCP, service, headers, dict(headers), _peer(request.scope), caller=request.scope["caller"]
-    )
+    outer: IncomingRequest = request.scope["outer"]
+    incoming = IncomingRequest(MCP, service, headers, dict(headers), _peer(request.scope))
+    incoming.caller, incoming.signature = outer.caller, outer.signature
 
     async def receive() -> Message:
         return {"type": "http.request", "body": body, "more_body": False}

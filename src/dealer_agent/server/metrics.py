@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple
 
 from msgspec import UNSET, UnsetType
 
+from dealer_agent.callers import CallerClass
 from dealer_agent.dealers.routing import CUSTOMER, NOTIFY
 
 Combine = Literal["sum", "max", "min"]
@@ -65,8 +66,8 @@ FAMILIES: dict[str, Family] = {
     REQUESTS: Family(
         "counter",
         "Answered requests of the bindings. code is OK or the code of the error; skill is unknown for a request that "
-        "was refused before its skill was known.",
-        ("dealer", "skill", "code"),
+        "was refused before its skill was known; caller is its class: anonymous, token, signed or issued.",
+        ("dealer", "skill", "code", "caller"),
     ),
     REQUEST_SECONDS: Family(
         "histogram", "The time from the head of a request to the end of its response, in seconds.", ("skill",)
@@ -185,21 +186,21 @@ def add_to(readings: Readings, series: Series, values: list[float], combine: Com
 class ResponseCounts:
     """The responses to requests for a dealer, or for all dealers that share a label. The hot path calls `count`."""
 
-    _counted: dict[tuple[str | UnsetType, str | UnsetType], list[float]] = field(default_factory=dict)
+    _counted: dict[tuple[str | UnsetType, str | UnsetType, CallerClass], list[float]] = field(default_factory=dict)
 
-    def count(self, skill: str | UnsetType, code: str | UnsetType, started: float) -> None:
+    def count(self, skill: str | UnsetType, code: str | UnsetType, caller: CallerClass, started: float) -> None:
         """Counts a response to a request that began at `started`, by `perf_counter`. `code` is UNSET for a success."""
         seconds = perf_counter() - started
-        histogram = self._counted.get((skill, code))
+        histogram = self._counted.get((skill, code, caller))
         if histogram is None:
-            histogram = self._counted[skill, code] = empty_histogram()
+            histogram = self._counted[skill, code, caller] = empty_histogram()
         histogram[bisect_left(BUCKETS, seconds)] += 1
         histogram[-1] += seconds
 
-    def counted(self) -> Iterable[tuple[str, str, list[float]]]:
-        """The skill, the code and the histogram of all responses so far."""
-        for (skill, code), histogram in self._counted.items():
-            yield UNKNOWN_SKILL if skill is UNSET else skill, OK if code is UNSET else code, histogram
+    def counted(self) -> Iterable[tuple[str, str, CallerClass, list[float]]]:
+        """The skill, the code, the class of the caller and the histogram of all responses so far."""
+        for (skill, code, caller), histogram in self._counted.items():
+            yield UNKNOWN_SKILL if skill is UNSET else skill, OK if code is UNSET else code, caller, histogram
 
 
 @dataclass
@@ -247,8 +248,8 @@ class WorkerMetrics:
         found: Readings = {series: list(values) for series, values in self._counters.items()}
         found[Series(WRITER_SECONDS)] = list(self.writer_wait)
         for label, counts in self._of_dealers.items():
-            for skill, code, histogram in counts.counted():
-                add_to(found, Series(REQUESTS, (label, skill, code)), [sum(histogram[:-1])])
+            for skill, code, caller, histogram in counts.counted():
+                add_to(found, Series(REQUESTS, (label, skill, code, caller)), [sum(histogram[:-1])])
                 add_to(found, Series(REQUEST_SECONDS, (skill,)), list(histogram))
         return found
 

@@ -6,13 +6,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakSet
 
 from dealer_agent import __version__
 from dealer_agent.apidocs.discovery import KEYS_PATH
+from dealer_agent.callers import PolicyBook
 from dealer_agent.callers.issuer import Issuer
 from dealer_agent.callers.issuer_metadata import openid_url
+from dealer_agent.callers.policy import Policies
 from dealer_agent.catalogue_loading.snapshot_folder import SnapshotFolder
 from dealer_agent.catalogue_loading.snapshot_loader import FILE, SnapshotLoader
 from dealer_agent.catalogue_loading.snapshots import LoadedSnapshot
@@ -27,15 +29,15 @@ from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.protocol.card import CardFacts, CardIssuer
 from dealer_agent.protocol.skill import SKILLS
 from dealer_agent.protocol.vocabulary import vocabularies_of
-from dealer_agent.server.access_tokens import AccessTokens, VerifiedTokens
+from dealer_agent.server.access_tokens import AccessTokens
 from dealer_agent.server.challenges import audiences
-from dealer_agent.server.issuer_keys import IssuerKeySets
 from dealer_agent.server.limits import DealerLimits, RateLimits
 from dealer_agent.server.metrics import WorkerMetrics
 from dealer_agent.server.service import RPC, Process, Service
 from dealer_agent.server.shared_limits import SharedLimits
 from dealer_agent.server.tokens import TokenRegistry
 from dealer_agent.skills import dealer_of
+from dealer_agent.storage.agent_policies import read_policies
 from dealer_agent.storage.clock import has_trusted_time, trust_clock
 from dealer_agent.storage.errors import ClockDoubtful
 from dealer_agent.storage.isolation import ALL_DEALERS
@@ -68,7 +70,6 @@ class DealerOpener:
     process: Process
     deliveries: DeliveryLoop
     snapshots: SnapshotFolder | None
-    key_sets: IssuerKeySets
     metrics: WorkerMetrics | None = None
     traces: "Traces | None" = None
     _loaders: WeakSet[SnapshotLoader] = field(default_factory=WeakSet)
@@ -96,18 +97,26 @@ class DealerOpener:
             on_stored=partial(self.deliveries.wake, profile.id),
             on_result=(lambda _: None) if self.metrics is None else partial(self.metrics.count_lead, profile.id),
         )
-        revision, tokens, snapshot = await asyncio.to_thread(_read, store, profile.id, snapshots)
+        revision, admitted, snapshot = await asyncio.to_thread(_read, store, profile.id, snapshots)
         rules = settings.rate_limits.by_rule
         is_only = installation.only is not None
         card = _card_facts(settings, installation.listens_at)
+        if process.shared_policies is None:
+            process.shared_policies = {} if is_only else await asyncio.to_thread(shared_policies, store)
         limits = process.limits if is_only else process.limits.of_dealer(profile.id, rules)
         return Service(
             process=process,
             snapshots=snapshots,
             loaded=revision._replace(stock=snapshot.revision),
             dealer=dealer_of(profile, intake, settings.search, snapshot.catalogue, snapshot.at),
-            tokens=tokens,
-            access_tokens=_access_tokens(settings, card.http_json_url, self.key_sets, process.verified_tokens),
+            tokens=admitted.tokens,
+            access_tokens=_access_tokens(settings, card.http_json_url, process),
+            policies=PolicyBook(
+                admitted.policies,
+                process.shared_policies,
+                settings.agents.policies,
+                settings.anonymous_leads_a_day,
+            ),
             vocabularies=vocabularies_of(settings.service.vocabulary, settings.service.proto),
             limits=limits,
             shared_limits=self._shared_limits(limits, profile.id, rules, cipher),
@@ -156,27 +165,40 @@ class DealerOpener:
         return SharedLimits(process.limit_store, process.limits, ALL_DEALERS, rules, key)
 
 
-def _read(
-    store: Store, dealer_id: str, snapshots: SnapshotLoader
-) -> tuple[ChangeCounters, TokenRegistry, LoadedSnapshot]:
+class Admitted(NamedTuple):
+    """What the database says about the callers of a dealer: its valid tokens, and its policies."""
+
+    tokens: TokenRegistry
+    policies: Policies
+
+
+def _read(store: Store, dealer_id: str, snapshots: SnapshotLoader) -> tuple[ChangeCounters, Admitted, LoadedSnapshot]:
     # The revision first: a later change is then loaded by the refresher.
     with store.read(dealer_id) as tx:
         revision = read_revision(tx)
-        tokens = token_registry(tx)
-    return revision, tokens, snapshots.load(datetime.now(UTC))
+        admitted = admitted_callers(tx)
+    return revision, admitted, snapshots.load(datetime.now(UTC))
 
 
-def token_registry(tx: Transaction) -> TokenRegistry:
-    """The valid tokens of a dealer."""
+def admitted_callers(tx: Transaction) -> Admitted:
+    """The tokens and the policies of a dealer. One counter counts the changes of both."""
     active = list_active_tokens(tx)
     expiries = {token.token_id: token.expires_at.timestamp() for token in active if token.expires_at is not None}
-    return TokenRegistry(((token.token_id, token.token_hash) for token in active), expiries)
+    scopes = {token.token_id: frozenset(token.scopes.split()) for token in active if token.scopes is not None}
+    tokens = TokenRegistry(((token.token_id, token.token_hash) for token in active), expiries, scopes)
+    return Admitted(tokens, read_policies(tx))
 
 
-def _access_tokens(settings: Settings, url: str, keys: IssuerKeySets, verified: VerifiedTokens) -> AccessTokens:
+def shared_policies(store: Store) -> Policies:
+    """The policies of an installation, which hold for all its dealers."""
+    with store.read(ALL_DEALERS) as tx:
+        return read_policies(tx)
+
+
+def _access_tokens(settings: Settings, url: str, process: Process) -> AccessTokens:
     """The access tokens of a dealer at this URL. The keys of its issuers are fetched from now on."""
-    for each in settings.auth.issuers:
-        keys.pin(each.key_source, settings.address_rule)
+    if process.known_keys is not None:
+        process.known_keys.pin(each.key_source for each in settings.auth.issuers)
     issuers = (
         (
             Issuer(
@@ -190,7 +212,7 @@ def _access_tokens(settings: Settings, url: str, keys: IssuerKeySets, verified: 
         )
         for each in settings.auth.issuers
     )
-    return AccessTokens(settings.dealer.id, issuers, keys, verified)
+    return AccessTokens(settings.dealer.id, issuers, process.known_keys, process.verified_tokens)
 
 
 def note_first_time(store: Store, dealer_id: str, now: datetime) -> None:

@@ -1,4 +1,4 @@
-"""Background work of a process: it loads new stock, tokens, settings and keys within two seconds."""
+"""Background work of a process: it loads new stock, tokens, policies, settings and keys within two seconds."""
 
 import asyncio
 import random
@@ -13,11 +13,10 @@ import structlog
 from dealer_agent.delivery.loop import DeliveryLoop
 from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.server.log import FLUSH_SECONDS, INTERVAL_SECONDS, BufferedLines, end_interval
-from dealer_agent.server.opening import token_registry
+from dealer_agent.server.opening import Admitted, admitted_callers, shared_policies
 from dealer_agent.server.repeated_steps import RepeatedSteps
 from dealer_agent.server.served_dealers import ServedDealers, read_addresses
 from dealer_agent.server.service import LEADS_TAKEN, Service
-from dealer_agent.server.tokens import TokenRegistry
 from dealer_agent.storage.errors import (
     BUSY,
     FULL,
@@ -30,6 +29,7 @@ from dealer_agent.storage.errors import (
     StorageError,
 )
 from dealer_agent.storage.installation.dealer_registry import changed_dealers, count_changes
+from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.leads.lead_writer import LeadWriter
 from dealer_agent.storage.stock.reading import ChangeCounters, read_revision
 from dealer_agent.storage.store import Store
@@ -63,9 +63,13 @@ NEEDED_BY_ONE = NEEDED_BY_ALL | {"stock", "tokens", "settings"}
 """The same for a process with one dealer. A failure that concerns one of many dealers must not stop all of them."""
 
 
-def _load_tokens(store: Store, dealer_id: str) -> TokenRegistry:
+MOST_AT_ONCE = 500
+"""The most opened dealers that get new policies of the installation without a pause. Each takes 5 microseconds."""
+
+
+def _load_admitted(store: Store, dealer_id: str) -> Admitted:
     with store.read(dealer_id) as tx:
-        return token_registry(tx)
+        return admitted_callers(tx)
 
 
 @dataclass
@@ -201,6 +205,8 @@ class Refresher:
     def _check_opened(self, dealer_id: str) -> None:
         """A change may have been found while the dealer was being opened."""
         known, opened = self._known.get(dealer_id), self.dealers.opened.get(dealer_id)
+        if opened is not None and (shared := self.dealers.process.shared_policies) is not None:
+            opened.use_policies(opened.policies.with_shared(shared))
         if known is not None and opened is not None and known != opened.loaded:
             self._mark([dealer_id])
             self._announced.set()
@@ -225,13 +231,26 @@ class Refresher:
 
     async def _refresh_tokens(self) -> None:
         async def refresh(service: Service, revision: ChangeCounters) -> None:
-            service.tokens = await asyncio.to_thread(_load_tokens, self.opened.store, service.dealer.profile.id)
+            admitted = await asyncio.to_thread(_load_admitted, self.opened.store, service.dealer.profile.id)
+            service.tokens = admitted.tokens
+            service.use_policies(service.policies.with_own(admitted.policies))
             service.loaded = service.loaded._replace(tokens=revision.tokens)
             log.info("tokens refreshed")
 
         async with self._new_tokens.take() as taken:
+            if ALL_DEALERS in taken:
+                await self._refresh_shared_policies()
             changed = [each for each in self._opened(taken) if each[0].loaded.tokens != each[1].tokens]
             await _refresh_each(changed, refresh)
+
+    async def _refresh_shared_policies(self) -> None:
+        """Gives the policies of the installation to the opened dealers. Others get them when they are opened."""
+        process = self.dealers.process
+        shared = process.shared_policies = await asyncio.to_thread(shared_policies, self.opened.store)
+        for number, service in enumerate(list(self.dealers.opened.values())):
+            service.use_policies(service.policies.with_shared(shared))
+            if number % MOST_AT_ONCE == MOST_AT_ONCE - 1:
+                await asyncio.sleep(0)
 
     async def _refresh_settings(self) -> None:
         """Reads where all dealers answer when the settings of any have changed, and opens changed dealers again."""

@@ -113,7 +113,9 @@ def log_response(incoming: IncomingRequest, response: HttpResponse) -> None:
     if incoming.span is not None:
         incoming.span.end_request(incoming.line, response.status)
     if incoming.service.response_counts is not None:
-        incoming.service.response_counts.count(incoming.line.skill, incoming.line.code, incoming.started)
+        incoming.service.response_counts.count(
+            incoming.line.skill, incoming.line.code, incoming.caller.kind, incoming.started
+        )
     if incoming.service.settings.logs.access:
         incoming.line.status = response.status
         log_request(incoming.line, incoming.started)
@@ -132,7 +134,7 @@ async def handle_post(binding: Binding, service: Service, scope: Scope, receive:
     """Answers one POST of a binding over ASGI."""
     peer = scope["client"][0] if scope.get("client") else None
     headers = scope["headers"]
-    incoming = IncomingRequest(binding, service, headers, dict(headers), peer, scope["query_string"])
+    incoming = IncomingRequest(binding, service, headers, dict(headers), peer, scope["raw_path"], scope["query_string"])
     if binding.version is not None:
         incoming.line.version = binding.version.name
     try:
@@ -167,7 +169,12 @@ async def _submit_lead(incoming: IncomingRequest) -> SkillResponse:
     try:
         with nullcontext() if incoming.span is None else incoming.span.step(incoming.request.skill.id):
             result = await submit_lead(
-                service.dealer, incoming.request, caller=incoming.caller, body=incoming.body, seconds=seconds
+                service.dealer,
+                incoming.request,
+                caller=incoming.caller,
+                quarantined=incoming.policy.is_quarantined,
+                body=incoming.body,
+                seconds=seconds,
             )
     except (ContactConsentRequired, InvalidConsent):
         count_malformed_lead(incoming)

@@ -4,17 +4,20 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import structlog
 from starlette.types import Scope
 
+from dealer_agent.callers import ANONYMOUS, Policy, PolicyBook
+from dealer_agent.callers.policy import Policies
 from dealer_agent.catalogue_loading.snapshot_loader import SnapshotLoader
 from dealer_agent.config import Settings
 from dealer_agent.config.settings import ServiceSettings
 from dealer_agent.encryption.card_signer import CardSigner
+from dealer_agent.known_keys.known import KnownKeys
 from dealer_agent.leads.customer_links import CustomerLinks
 from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.errors import RateLimited
@@ -23,8 +26,9 @@ from dealer_agent.server.access_tokens import AccessTokens, VerifiedTokens
 from dealer_agent.server.admission import Admission
 from dealer_agent.server.client_address import scope_address, share_address, undeclared_proxy
 from dealer_agent.server.counting import DealerCounts, RequestCounts
-from dealer_agent.server.limits import DealerLimits, RateLimits
+from dealer_agent.server.limits import DealerLimits, PolicyLimits, RateLimits
 from dealer_agent.server.metrics import ResponseCounts
+from dealer_agent.server.nonces import FileNonces, StoredNonces
 from dealer_agent.server.open_connections import OpenConnections
 from dealer_agent.server.request_memory import RequestMemory, memory_of
 from dealer_agent.server.shared_limits import LimitStore, SharedLimits
@@ -44,6 +48,7 @@ BAD_TOKENS_RULE = "bad_tokens"
 MALFORMED_LEADS_RULE = "malformed_leads"
 HEALTH_RULE = "health"
 MCP_RULE = "mcp"
+NEW_AGENTS_RULE = "new_agents"
 
 LEADS_TAKEN = "available"
 
@@ -61,7 +66,9 @@ class Process:
     the service, until `alerts` stores their number. `connections` are those of clients, from the first one on.
     `verified_tokens` are access tokens of issuers. `forwarded_by` is the address of a proxy that the settings do not
     name, once its requests were seen, which sets `proxy_noticed`. `refused` counts the requests that each rate limit
-    has refused. `memory` counts the bytes of requests that connections hold.
+    has refused. `memory` counts the bytes of requests that connections hold. `shared_policies` are those of the
+    installation, once they are read. `known_keys` are those of agents that sign their requests, and `nonces` are those
+    that they have used; without them, signatures are ignored.
     """
 
     settings: ServiceSettings
@@ -79,6 +86,9 @@ class Process:
     forwarded_by: str | None = None
     proxy_noticed: asyncio.Event = field(default_factory=asyncio.Event)
     refused: Counter[str] = field(default_factory=Counter)
+    shared_policies: Policies | None = None
+    known_keys: KnownKeys | None = None
+    nonces: FileNonces | StoredNonces | None = None
     memory: RequestMemory = field(init=False)
 
     def __post_init__(self) -> None:
@@ -123,17 +133,19 @@ class Process:
 
 @dataclass
 class Service:
-    """One dealer's service in one process. `dealer` and `tokens` are replaced whole when the store has newer ones.
+    """One dealer's service in one process. `dealer`, `tokens` and `policies` are replaced when there are newer ones.
 
-    `loaded` are the revisions of both. `access_tokens` are those of issuers. `signer` signs the cards; without one they
-    are not signed. `mcp_key` protects the state of MCP calls that wait for a person, and `mcp_answers` are what people
-    have answered. `calendar` makes the file of the dealer's visits for the hash of a calendar's secret; None for any
-    other. It reads the store, so it runs in a thread. `customers` and `links` answer the links in the mails to
-    customers. `shared_limits` replaces `limits` if machines share their rate limits. `tenant` is the only tenant that a
-    request may name; None accepts any. `documents` has the cards, pages and error responses that were needed, by the
-    function that makes them. `document_bytes` is the size of the cards and pages. `response_counts` counts the
-    responses, if metrics are on, and `traces` makes spans, if traces are. `stock_bytes` is the size of the snapshot.
-    `used_at` is the time of the last request, by `perf_counter`. `opened_at` is when the process read the settings.
+    `loaded` are the revisions of them. `access_tokens` are those of issuers. `anonymous_policy` is the policy of
+    anonymous callers. They may not use the `closed_skills`. They may use the `open_skills` under the rates of the
+    dealer, so such a request needs no policy. `signer` signs the cards; without one they are not signed. `mcp_key`
+    protects the state of MCP calls that wait for a person, and `mcp_answers` are what people have answered. `calendar`
+    makes the file of the dealer's visits for the hash of a calendar's secret; None for any other. It reads the store,
+    so it runs in a thread. `customers` and `links` answer the links in the mails to customers. `shared_limits` replaces
+    `limits` if machines share their rate limits. `tenant` is the only tenant that a request may name; None accepts any.
+    `documents` has the cards, pages and error responses that were needed, by the function that makes them.
+    `document_bytes` is the size of the cards and pages. `response_counts` counts the responses, if metrics are on, and
+    `traces` makes spans, if traces are. `stock_bytes` is the size of the snapshot. `used_at` is the time of the last
+    request, by `perf_counter`. `opened_at` is when the process read the settings.
     """
 
     process: Process
@@ -142,6 +154,7 @@ class Service:
     dealer: Dealer
     tokens: TokenRegistry
     access_tokens: AccessTokens
+    policies: PolicyBook
     vocabularies: Vocabularies
     limits: RateLimits | DealerLimits
     settings: Settings
@@ -162,6 +175,58 @@ class Service:
     tenant: str | None = None
     documents: dict[Any, Any] = field(default_factory=dict)
     document_bytes: int = 0
+    anonymous_policy: Policy = field(init=False)
+    closed_skills: frozenset[str] = field(init=False)
+    open_skills: frozenset[str] = field(init=False)
+    _policy_limits: dict[Policy, PolicyLimits] = field(default_factory=dict, init=False)
+    _shared_policy_limits: dict[Policy, SharedLimits] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self.use_policies(self.policies)
+
+    def use_policies(self, policies: PolicyBook) -> None:
+        """Replaces the policies. Cards say which skills need proof of the caller, so they may be made again."""
+        self.policies = policies
+        anonymous = self.anonymous_policy = policies.of(ANONYMOUS)
+        offered, needs_token = self.settings.service.skills, self.settings.token_skills
+        self.closed_skills = frozenset(
+            skill_id for skill_id in offered if skill_id in needs_token or not anonymous.allows(skill_id)
+        )
+        self.open_skills = offered - self.closed_skills - dict(anonymous.rates).keys()
+        self._policy_limits.clear()
+        self._shared_policy_limits.clear()
+        if self.card.bearer_skills != self.closed_skills:
+            self.card = replace(self.card, bearer_skills=self.closed_skills)
+            self.documents.clear()
+            self.document_bytes = 0
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether at least one skill is switched on, and anonymous callers may use none."""
+        return bool(self.closed_skills) and self.closed_skills == self.settings.service.skills
+
+    def limits_for(self, policy: Policy, rule: str) -> RateLimits | DealerLimits | PolicyLimits:
+        """The limits of this machine that have the rule, for a caller with this policy."""
+        if not policy.rates and policy.leads_a_day is None:
+            return self.limits
+        own = self._limits_of(policy)
+        return own if rule in own else self.limits
+
+    def shared_limits_for(self, policy: Policy, rule: str) -> SharedLimits:
+        """The same for the limits that machines share."""
+        assert self.shared_limits is not None, "the request notes counts only for the shared store"
+        if (not policy.rates and policy.leads_a_day is None) or rule not in (own := self._limits_of(policy)):
+            return self.shared_limits
+        found = self._shared_policy_limits.get(policy)
+        if found is None:
+            found = self._shared_policy_limits[policy] = self.shared_limits.of_policy(own, policy.rules)
+        return found
+
+    def _limits_of(self, policy: Policy) -> PolicyLimits:
+        found = self._policy_limits.get(policy)
+        if found is None:
+            found = self._policy_limits[policy] = self.limits.of_policy(policy.rules)
+        return found
 
     @property
     def dealer_id(self) -> str:

@@ -29,8 +29,8 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from dealer_agent.config.settings import windows_of
-from dealer_agent.server.limits import ADDRESS_RULE, DealerLimits, RateLimits
+from dealer_agent.config.rates import windows_of
+from dealer_agent.server.limits import ADDRESS_RULE, DealerLimits, PolicyLimits, RateLimits
 
 if TYPE_CHECKING:
     from limits import RateLimitItem
@@ -159,7 +159,7 @@ class SharedLimits:
     def __init__(
         self,
         store: LimitStore,
-        local_limits: RateLimits | DealerLimits,
+        local_limits: RateLimits | DealerLimits | PolicyLimits,
         dealer_id: str,
         rules: Mapping[str, str],
         key: bytes,
@@ -176,6 +176,10 @@ class SharedLimits:
             name: [RateLimitItemPerSecond(amount, window, namespace="limits") for amount, window in windows_of(rule)]
             for name, rule in rules.items()
         }
+
+    def of_policy(self, local_limits: PolicyLimits, rules: Mapping[str, str]) -> "SharedLimits":
+        """As `RateLimits.of_policy`, for all machines together."""
+        return SharedLimits(self._store, local_limits, self._dealer_id, rules, self._key)
 
     async def acquire(self, rule: str, client: str, cost: int = 1) -> int | None:
         """As `RateLimits.acquire`, for all machines together."""

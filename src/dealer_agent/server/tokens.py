@@ -5,7 +5,10 @@ import hmac
 import secrets
 import time
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
+
+from dealer_agent.callers import Caller, token_caller
 
 PREFIX = "dat"
 _NO_HASH = bytes(32)
@@ -36,20 +39,31 @@ def hash_secret(secret: str) -> bytes:
 class TokenRegistry:
     """The valid tokens."""
 
-    def __init__(self, active: Iterable[tuple[str, bytes]], expiries: Mapping[str, float]) -> None:
-        """`active` are token ids and the hashes of their secrets. `expiries` has the Unix time of those that expire."""
+    def __init__(
+        self,
+        active: Iterable[tuple[str, bytes]],
+        expiries: Mapping[str, float],
+        scopes: Mapping[str, frozenset[str]] = MappingProxyType({}),
+    ) -> None:
+        """`active` are token ids and the hashes of their secrets. `expiries` has the Unix time of those that expire.
+
+        A token without `scopes` opens all skills.
+        """
         self._hash_by_id = dict(active)
         self._expiries = expiries
+        self._scopes = scopes
 
-    def owner(self, token: str) -> str | None:
-        """The id of a valid token, else None. The secret is compared in constant time, also for an unknown id."""
+    def owner(self, token: str) -> Caller | None:
+        """The owner of a valid token, else None. The secret is compared in constant time, also for an unknown id."""
         prefix, _, rest = token.partition("_")
         token_id, _, secret = rest.partition("_")
         expected = self._hash_by_id.get(token_id)
         matches = hmac.compare_digest(hash_secret(secret), expected or _NO_HASH)
         if token_id in self._expiries and self._expiries[token_id] <= time.time():
             return None
-        return token_id if matches and expected is not None and prefix == PREFIX else None
+        if not matches or expected is None or prefix != PREFIX:
+            return None
+        return token_caller(token_id, self._scopes.get(token_id))
 
 
 def bearer_token(authorization: str) -> str | None:

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import msgspec
 import structlog
 
+from dealer_agent.callers.policy import LEADS_A_DAY
 from dealer_agent.config.settings import RateLimitSettings
 from dealer_agent.config.settings_problems import SettingsError
 from dealer_agent.dealers.routing import UNKNOWN_CHANNEL, channel_kinds
@@ -156,7 +157,7 @@ OWN, WITH_STORED = b"o", b"s"
 """What the collector asks for: the values of the process, or also those of the database."""
 ANSWER_SECONDS = 5.0
 
-RULES = tuple(RateLimitSettings().by_rule)
+RULES = (*RateLimitSettings().by_rule, LEADS_A_DAY)
 
 
 @dataclass

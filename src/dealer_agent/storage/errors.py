@@ -11,6 +11,7 @@ value that was stored. Drivers quote the row, so the driver's error is not chain
         KeyMissing, WrongKey, KeysChanged
         AlreadyStored, FeedRefused, NothingToUndo, LeaseLost, ClockDoubtful
         TokenRevoked, DealerUnknown, DealerExists, SettingsConflict, HostTaken, NotIsolated
+        TooManyPolicies
 """
 
 # ruff: noqa: N818 - the names say what happened, as in httpx
@@ -121,6 +122,10 @@ class SettingsConflict(StorageError):
 
 class HostTaken(StorageError):
     """The host name belongs to another dealer."""
+
+
+class TooManyPolicies(StorageError):
+    """So many agents have a policy that no other can get one."""
 
 
 class NotIsolated(StorageError):

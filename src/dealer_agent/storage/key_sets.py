@@ -1,35 +1,43 @@
-"""The key sets of agents and of issuers (`known_keys`). They belong to the installation, and each has a job.
+"""The public keys of others: of agents that sign their requests, and of issuers of tokens (the package `known_keys`).
 
-A change of keys counts as one of the tokens, so all processes load it within two seconds (`server.refresh`).
+A source is where the keys are. Requests of strangers name sources, so the number of those is bounded: a minute, and in
+all. The least recently used ones are removed first. Pinned sources are in the settings of the operator or of a dealer;
+they are not bounded and stay.
 """
 
-from collections.abc import Collection, Iterable
-from datetime import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from sqlalchemy import bindparam, delete, func, select, update
+from sqlalchemy import and_, bindparam, delete, func, or_, select, update
 
-from dealer_agent.storage.jobs import add_job_at, add_jobs
+from dealer_agent.storage.columns import ExternalText, UtcTime
+from dealer_agent.storage.jobs import THIS_JOB, add_job_at
 from dealer_agent.storage.schema import jobs, key_sets, of_dealer, rows_of, upsert
-from dealer_agent.storage.tokens import NEXT_REVISION
 from dealer_agent.storage.transaction import Transaction
 
-KEY_SET = "key set"
+KEYS_OF_OTHERS = "keys of agents"
 """The kind of the jobs. The subject is the source."""
-
 MAX_SOURCES = 1000
-"""The most sources that strangers have named."""
+"""The most sources that requests of strangers have named."""
+MAX_BYTES = 1024 * 1024
+"""The most bytes of their documents in sum."""
+MAX_ASKED_A_MINUTE = 30
+"""How many fetches requests of strangers cause in a minute: of new sources, and of known ones before their time."""
+ASKED_AGAIN = timedelta(minutes=1)
+"""A source is fetched before its time at most once in this time."""
 
 
-class KeySetRecord(NamedTuple):
-    """A source, and what was last fetched from it: a JWK set, None if nothing was."""
+class StoredKeySet(NamedTuple):
+    """A source with its keys. `document` is None until it has answered."""
 
     source: str
-    pinned: bool
     document: bytes | None
+    version: int
+    tried_at: datetime | None
     fetched_at: datetime | None
     expires_at: datetime | None
-    used_at: datetime
+    pinned_until: datetime | None
     problem: str | None
 
 
@@ -37,103 +45,150 @@ _THIS = (of_dealer(key_sets), key_sets.c.source == bindparam("sought"))
 
 ADD_SOURCE = upsert(key_sets, "NOTHING")
 
-PIN_SOURCE = update(key_sets).where(*_THIS, ~key_sets.c.pinned).values(pinned=True)
+PIN_SOURCE = upsert(key_sets, "UPDATE SET pinned_until = excluded.pinned_until")
 
-LIST_KEY_SETS = rows_of(key_sets, KeySetRecord)
+COUNT_ASKED = select(func.count()).where(
+    of_dealer(key_sets),
+    key_sets.c.asked_at > bindparam("since", type_=UtcTime),
+    or_(key_sets.c.pinned_until.is_(None), key_sets.c.pinned_until <= bindparam("now", type_=UtcTime)),
+)
 
-FIND_KEY_SET = LIST_KEY_SETS.where(key_sets.c.source == bindparam("sought"))
+ASK_AGAIN = (
+    update(key_sets)
+    .where(
+        *_THIS,
+        key_sets.c.problem.is_(None),
+        key_sets.c.asked_at <= bindparam("since", type_=UtcTime),
+        key_sets.c.tried_at <= bindparam("since", type_=UtcTime),
+    )
+    .values(asked_at=bindparam("at", type_=UtcTime))
+)
 
-KEEP_KEYS = (
+FIND_SOURCE = rows_of(key_sets, StoredKeySet).where(key_sets.c.source == bindparam("sought"))
+
+LIST_SOURCES = rows_of(key_sets, StoredKeySet).where(key_sets.c.source.in_(bindparam("sources", expanding=True)))
+
+LIST_VERSIONS = select(key_sets.c.source, key_sets.c.version).where(of_dealer(key_sets))
+
+SUM_VERSIONS = select(func.count(), func.coalesce(func.sum(key_sets.c.version), 0)).where(of_dealer(key_sets))
+
+PUT_KEYS = (
     update(key_sets)
     .where(*_THIS)
     .values(
         document=bindparam("new_document"),
-        fetched_at=bindparam("at"),
-        expires_at=bindparam("until"),
+        fetched_at=bindparam("at", type_=UtcTime),
+        tried_at=bindparam("at", type_=UtcTime),
+        expires_at=bindparam("until", type_=UtcTime),
+        version=key_sets.c.version + 1,
         problem=None,
     )
 )
 
-NOTE_PROBLEM = update(key_sets).where(*_THIS).values(problem=bindparam("words"))
-
-NOTE_USE = update(key_sets).where(*_THIS).values(used_at=bindparam("at"))
-
-COUNT_STRANGERS = select(func.count()).where(of_dealer(key_sets), ~key_sets.c.pinned)
-
-# Sources without keys go first. `used_at` is written once an hour at most, so the order is that of hours.
-FIND_LEAST_USED = (
-    select(key_sets.c.source)
-    .where(of_dealer(key_sets), ~key_sets.c.pinned)
-    .order_by(key_sets.c.document.is_not(None), key_sets.c.used_at, key_sets.c.source)
-    .limit(bindparam("most"))
+PUT_PROBLEM = (
+    update(key_sets)
+    .where(*_THIS)
+    .values(tried_at=bindparam("at", type_=UtcTime), problem=bindparam("words", type_=ExternalText))
 )
 
-REMOVE_SOURCES = delete(key_sets).where(
-    of_dealer(key_sets), key_sets.c.source.in_(bindparam("sources", expanding=True))
+PUT_USE = update(key_sets).where(*_THIS).values(used_at=bindparam("at", type_=UtcTime))
+
+LEAST_USED_FIRST = (
+    select(key_sets.c.source, func.coalesce(func.length(key_sets.c.document), 0).label("size"))
+    .where(
+        of_dealer(key_sets),
+        or_(key_sets.c.pinned_until.is_(None), key_sets.c.pinned_until <= bindparam("now", type_=UtcTime)),
+    )
+    .order_by(key_sets.c.used_at.desc(), key_sets.c.source)
 )
 
-REMOVE_JOBS = delete(jobs).where(
-    of_dealer(jobs), jobs.c.kind == KEY_SET, jobs.c.subject.in_(bindparam("sources", expanding=True))
-)
+REMOVE_SOURCE = delete(key_sets).where(*_THIS)
+
+REMOVE_ITS_JOB = delete(jobs).where(and_(*THIS_JOB))
 
 
-def add_sources(tx: Transaction, sources: Iterable[str], *, pinned: bool = False) -> None:
-    """Adds sources whose keys are fetched at once. Pinned ones stay; above MAX_SOURCES, the least used others go."""
-    row = {"pinned": pinned, "used_at": tx.now}
-    new = [source for source in sources if tx.execute(ADD_SOURCE, {**row, "source": source}).rowcount]
-    if pinned:
-        for source in sources:
-            tx.execute(PIN_SOURCE, {"sought": source})
-    add_jobs(tx, KEY_SET, new)
-    excess = int(tx.execute(COUNT_STRANGERS).scalar_one()) - MAX_SOURCES
-    if excess > 0:
-        remove_sources(tx, [row.source for row in tx.execute(FIND_LEAST_USED, {"most": excess})])
+def ask_for_keys(tx: Transaction, sources: Iterable[str]) -> int:
+    """Adds sources that requests of strangers have named, with a job that fetches their keys now.
 
-
-def remove_sources(tx: Transaction, sources: Collection[str]) -> None:
-    """Removes sources with their jobs."""
-    tx.execute(REMOVE_SOURCES, {"sources": list(sources)})
-    tx.execute(REMOVE_JOBS, {"sources": list(sources)})
-    tx.execute(NEXT_REVISION)
-
-
-def fetch_soon(tx: Transaction, source: str) -> None:
-    """Makes the fetch of a source due now."""
-    if find_key_set(tx, source) is not None:
-        add_job_at(tx, KEY_SET, tx.now, source)
-
-
-def keep_keys(tx: Transaction, source: str, document: bytes, expires_at: datetime) -> None:
-    """Stores what was fetched from a source, now.
-
-    All processes load it if the keys have changed, or if a request has asked for it before its time (`fetch_soon`).
+    Those above MAX_ASKED_A_MINUTE are left out: another request will name them again. Known sources are fetched again
+    if the last attempt succeeded and is older than ASKED_AGAIN. Returns how many are fetched.
     """
-    before = find_key_set(tx, source)
-    tx.execute(KEEP_KEYS, {"sought": source, "new_document": document, "at": tx.now, "until": expires_at})
-    if before is None:
-        return
-    half = (expires_at - tx.now) / 2
-    if before.document != document or (before.expires_at is not None and before.expires_at > tx.now + half):
-        tx.execute(NEXT_REVISION)
+    since = tx.now - ASKED_AGAIN
+    left = MAX_ASKED_A_MINUTE - int(tx.execute(COUNT_ASKED, {"since": since, "now": tx.now}).scalar() or 0)
+    asked = 0
+    for source in sources:
+        if asked >= left:
+            break
+        row = {"source": source, "version": 1, "asked_at": tx.now, "used_at": tx.now}
+        if (
+            tx.execute(ADD_SOURCE, row).rowcount
+            or tx.execute(ASK_AGAIN, {"sought": source, "since": since, "at": tx.now}).rowcount
+        ):
+            add_job_at(tx, KEYS_OF_OTHERS, tx.now, source)
+            asked += 1
+    if asked:
+        remove_least_used(tx)
+    return asked
 
 
-def note_problem(tx: Transaction, source: str, problem: str) -> None:
-    """Stores why the last fetch failed. The keys stay."""
-    tx.execute(NOTE_PROBLEM, {"sought": source, "words": problem})
+def pin_sources(tx: Transaction, sources: Iterable[str], until: datetime) -> None:
+    """Adds the sources of settings, and keeps them until a time. New ones are fetched now."""
+    known = {row.source for row in tx.execute(LIST_VERSIONS)}
+    for source in sources:
+        row = {"source": source, "version": 1, "asked_at": tx.now, "used_at": tx.now, "pinned_until": until}
+        tx.execute(PIN_SOURCE, row)
+        if source not in known:
+            add_job_at(tx, KEYS_OF_OTHERS, tx.now, source)
 
 
-def note_use(tx: Transaction, sources: Iterable[str]) -> None:
+def remove_least_used(tx: Transaction) -> None:
+    """Removes the least recently used sources of strangers above MAX_SOURCES and MAX_BYTES."""
+    total = 0
+    for count, (source, size) in enumerate(tx.execute(LEAST_USED_FIRST, {"now": tx.now}).all(), 1):
+        total += size
+        if count > MAX_SOURCES or total > MAX_BYTES:
+            total -= size
+            remove_source(tx, source)
+
+
+def remove_source(tx: Transaction, source: str) -> None:
+    """Removes a source with its keys and its job."""
+    tx.execute(REMOVE_SOURCE, {"sought": source})
+    tx.execute(REMOVE_ITS_JOB, {"of_kind": KEYS_OF_OTHERS, "of_subject": source})
+
+
+def find_source(tx: Transaction, source: str) -> StoredKeySet | None:
+    """A source with its keys."""
+    row = tx.execute(FIND_SOURCE, {"sought": source}).one_or_none()
+    return None if row is None else StoredKeySet(*row)
+
+
+def put_keys(tx: Transaction, source: str, document: bytes, expires_at: datetime) -> None:
+    """Replaces the keys of a source. Does nothing if it was removed."""
+    tx.execute(PUT_KEYS, {"sought": source, "new_document": document, "at": tx.now, "until": expires_at})
+    remove_least_used(tx)
+
+
+def put_problem(tx: Transaction, source: str, words: str) -> None:
+    """Stores that a source was not fetched, and why. Its keys stay."""
+    tx.execute(PUT_PROBLEM, {"sought": source, "at": tx.now, "words": words})
+
+
+def put_uses(tx: Transaction, sources: Iterable[str]) -> None:
     """Stores that sources are in use."""
     for source in sources:
-        tx.execute(NOTE_USE, {"sought": source, "at": tx.now})
+        tx.execute(PUT_USE, {"sought": source, "at": tx.now})
 
 
-def find_key_set(tx: Transaction, source: str) -> KeySetRecord | None:
-    """The record of a source."""
-    row = tx.execute(FIND_KEY_SET, {"sought": source}).one_or_none()
-    return None if row is None else KeySetRecord(*row)
+def key_set_versions(tx: Transaction) -> tuple[int, int]:
+    """The number of sources and the sum of their versions: another pair means a change."""
+    count, total = tx.execute(SUM_VERSIONS).one()
+    return int(count), int(total)
 
 
-def list_key_sets(tx: Transaction) -> list[KeySetRecord]:
-    """All sources."""
-    return [KeySetRecord(*row) for row in tx.execute(LIST_KEY_SETS)]
+def read_changed(tx: Transaction, known: Mapping[str, int]) -> tuple[list[StoredKeySet], set[str]]:
+    """The sources whose version is not the known one, and those that have been removed."""
+    versions = {row.source: row.version for row in tx.execute(LIST_VERSIONS)}
+    changed: Sequence[str] = [source for source, version in versions.items() if known.get(source) != version]
+    found = [StoredKeySet(*row) for row in tx.execute(LIST_SOURCES, {"sources": changed})] if changed else []
+    return found, set(known) - set(versions)

@@ -33,10 +33,12 @@ from sqlalchemy import (
     Table,
     bindparam,
     insert,
+    literal_column,
     select,
     text,
 )
 
+from dealer_agent.leads.statuses import RELEASED
 from dealer_agent.storage.columns import ExternalText, UtcTime, columns, sealed
 
 FIRST_SCHEMA_VERSION = "0023"
@@ -71,6 +73,11 @@ def of_leads(table: FromClause) -> ColumnElement[bool]:
 def same_lead(table: FromClause, other: FromClause) -> ColumnElement[bool]:
     """The condition that two rows belong to one lead."""
     return (table.c.dealer_id == other.c.dealer_id) & (table.c.lead_id == other.c.lead_id)
+
+
+def shown_to_staff(of_leads: FromClause) -> ColumnElement[bool]:
+    """The condition that a lead is one of the lists of staff: it neither waits in quarantine nor was refused there."""
+    return of_leads.c.quarantine.is_(None) | (of_leads.c.quarantine == literal_column(f"'{RELEASED}'"))
 
 
 def upsert(table: Table, action: str, *parameters: BindParameter[Any]) -> Insert:
@@ -178,6 +185,20 @@ jobs = dealer_table(
     columns(Integer, "attempts"),
     columns(ExternalText, "result"),
     key=("kind", "subject"),
+)
+
+# The public keys of others, which are fetched in the background (the package `known_keys`): those of agents that sign
+# their requests, and of issuers of access tokens. `source` says where they are. `document` is a JWK set; without one,
+# the source has not answered yet. `version` counts the changes of the row. `asked_at` is when a request needed keys
+# that were not there, and `used_at` about when one last used these. `problem` says why the last attempt failed.
+key_sets = dealer_table(
+    "key_sets",
+    columns(String, "source"),
+    columns(LargeBinary, "document"),
+    columns(BigInteger, "version"),
+    columns(UtcTime, "asked_at", "tried_at", "fetched_at", "expires_at", "used_at", "pinned_until"),
+    columns(ExternalText, "problem"),
+    key=("source",),
 )
 
 # The machines that serve the dealer or the installation. `settings` is a hash. A running service renews its record.
@@ -297,12 +318,15 @@ feed_files = dealer_table(
 # `rooftop` is where the lead goes. `vehicle` is the listing at the time of the lead (JSON, nothing personal). `used_at`
 # is the last use of the customer's data: disposal counts from it. `source_agent` is the name that the sender gave.
 # `caller` is the identity of a known sender (`callers.Caller`). `may_be_same_person_as` is an earlier lead of another
-# sender, with the same vehicle and one of the same contact points; erasing either lead removes it.
+# sender, with the same vehicle and one of the same contact points; erasing either lead removes it. `quarantine` is
+# waiting, released or refused; NULL for a lead that has not waited. It waits since `quarantined_at`. `decided_at`,
+# `decided_by` and `decided_why` are about the release or the refusal. `mark` is what staff say of a lead: reached,
+# wrong, spam or sold. At `bounced_at` a server refused a mail to the customer for good.
 leads = dealer_table(
     "leads",
-    columns(String, "lead_id", "status", "may_be_same_person_as"),
-    columns(ExternalText, "caller", "rooftop", "vehicle_id", "vin", "stock"),
-    columns(UtcTime, "received_at", "used_at", "erased_at"),
+    columns(String, "lead_id", "status", "may_be_same_person_as", "quarantine", "mark"),
+    columns(ExternalText, "caller", "rooftop", "vehicle_id", "vin", "stock", "decided_by", "decided_why", "marked_by"),
+    columns(UtcTime, "received_at", "used_at", "erased_at", "quarantined_at", "decided_at", "marked_at", "bounced_at"),
     columns(LargeBinary, "vehicle"),
     sealed("source_agent", "customer", "payload"),
     key=("lead_id",),
@@ -448,25 +472,33 @@ idempotency = dealer_table(
 
 refusals = dealer_table("refusals", columns(String, "refusal_id", "code"), columns(UtcTime, "at"), key=("refusal_id",))
 
+# `scopes` are those of the skills that it opens, with spaces between them; NULL opens all. `used_at` is written with
+# the daily counts, about once a minute.
 tokens = dealer_table(
     "tokens",
-    columns(String, "token_id", "purpose"),
+    columns(String, "token_id", "purpose", "scopes"),
     columns(ExternalText, "name"),
     columns(LargeBinary, "token_hash"),
-    columns(UtcTime, "created_at", "revoked_at", "expires_at"),
+    columns(UtcTime, "created_at", "revoked_at", "expires_at", "used_at"),
     key=("token_id",),
 )
 
-# The public keys of agents and of issuers, fetched from a `source` (`known_keys`). They belong to the installation.
-# `document` is a JWK set, NULL until it is fetched. It may be used until `expires_at`. `pinned`: the settings name the
-# source. Others are those of strangers: `used_at` decides which of them are kept. `problem` is that of the last fetch.
-key_sets = dealer_table(
-    "key_sets",
-    columns(ExternalText, "source", "problem"),
-    columns(Boolean, "pinned"),
-    columns(LargeBinary, "document"),
-    columns(UtcTime, "fetched_at", "expires_at", "used_at"),
-    key=("source",),
+# The nonces of signed requests, as hashes, until no signature with them is accepted any more (`storage.nonces`). They
+# belong to the installation. Only PostgreSQL has rows: machines share them.
+nonces = dealer_table("nonces", columns(LargeBinary, "nonce"), columns(UtcTime, "expires_at"), key=("nonce",))
+
+# The policies of agents (`callers.policy`), one row for each change: the one with the highest number holds. `agent` is
+# an identity or a class of callers. The dealer ALL_DEALERS is the installation. `skills` and `rates` are JSON. The
+# state `none` has removed the policy.
+agent_policies = dealer_table(
+    "agent_policies",
+    columns(ExternalText, "agent", "reason", "set_by"),
+    columns(BigInteger, "number"),
+    columns(String, "state"),
+    columns(LargeBinary, "skills", "rates"),
+    columns(Integer, "leads_a_day"),
+    columns(UtcTime, "set_at"),
+    key=("agent", "number"),
 )
 
 # What agents asked on one day of the dealer's time zone (`storage.daily_counts`): a number for each item of a subject.

@@ -113,6 +113,11 @@ class Store:
             raise
         return store
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether several machines may have this database."""
+        return self._reader.dialect.name == "postgresql"
+
     def close(self) -> None:
         """Closes the idle connections. Close the lead writer first."""
         for engine in (self._leads, self._writer, self._reader):

@@ -1,8 +1,10 @@
 """Access tokens. Only a hash of a token is stored, never the token itself.
 
-A token gives access only to its purpose: the skills, or the calendar of visits. It may have a time at which it expires.
+A token gives access only to its purpose: the skills, or the calendar of visits. It may have a time at which it expires,
+and the scopes of the skills that it opens.
 """
 
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Literal, NamedTuple
 
@@ -19,7 +21,7 @@ Purpose = Literal["skills", "calendar"]
 
 
 class TokenRecord(NamedTuple):
-    """A token without its secret, for a list."""
+    """A token without its secret, for a list. `scopes` are separated by spaces; None opens all skills."""
 
     token_id: str
     name: str
@@ -27,15 +29,18 @@ class TokenRecord(NamedTuple):
     created_at: datetime
     revoked_at: datetime | None
     expires_at: datetime | None
+    scopes: str | None
+    used_at: datetime | None
 
 
 class ActiveToken(NamedTuple):
-    """A token that gives access to the skills until it expires."""
+    """A token that gives access to the skills until it expires. `scopes` are as in TokenRecord."""
 
     token_id: str
     name: str
     token_hash: bytes
     expires_at: datetime | None
+    scopes: str | None
 
 
 ADD_TOKEN = insert(tokens)
@@ -68,22 +73,39 @@ REVOKE_TOKEN = (
     .values(revoked_at=bindparam("at"))
 )
 
+USE_TOKEN = (
+    update(tokens)
+    .where(
+        of_dealer(tokens),
+        tokens.c.token_id == bindparam("token"),
+        or_(tokens.c.used_at.is_(None), tokens.c.used_at < bindparam("at")),
+    )
+    .values(used_at=bindparam("at"))
+)
+
 NEXT_REVISION = upsert(revisions, "UPDATE SET token_counter = revisions.token_counter + 1").values(
     stock_counter=0, token_counter=1
 )
 
 
 def create_token(
-    tx: Transaction, name: str, token_hash: bytes, purpose: Purpose = "skills", expires_at: datetime | None = None
+    tx: Transaction,
+    name: str,
+    token_hash: bytes,
+    purpose: Purpose = "skills",
+    expires_at: datetime | None = None,
+    scopes: Collection[str] = (),
 ) -> str:
     """Stores the hash of a new token and returns the token's id. Raises AlreadyStored for a known hash.
+
+    Without `scopes`, it opens all skills.
 
     Like `revoke_token`, it raises KeyMissing and WrongKey if another folder uses the dealer's id.
     """
     claim_dealer(tx)
     token_id = new_ulid()
     row = {"token_id": token_id, "name": name, "token_hash": token_hash, "created_at": tx.now, "purpose": purpose}
-    tx.execute(ADD_TOKEN, row | {"expires_at": expires_at})
+    tx.execute(ADD_TOKEN, row | {"expires_at": expires_at, "scopes": " ".join(sorted(scopes)) or None})
     tx.execute(NEXT_REVISION)
     return token_id
 
@@ -115,3 +137,11 @@ def find_token(tx: Transaction, token_hash: bytes, purpose: Purpose) -> str | No
 def list_active_tokens(tx: Transaction) -> list[ActiveToken]:
     """The tokens that give access to the skills until they expire. Those that have expired are among them."""
     return [ActiveToken(*row) for row in tx.execute(LIST_ACTIVE_TOKENS)]
+
+
+def note_use(tx: Transaction, last_uses: Mapping[str, datetime]) -> None:
+    """Stores the last use of each token id. An older time, or the id of no token, changes nothing."""
+    if not last_uses:
+        return
+    # Processes change rows in one order. Otherwise two of them could wait for each other.
+    tx.execute_each(USE_TOKEN, [{"token": token_id, "at": at} for token_id, at in sorted(last_uses.items())])

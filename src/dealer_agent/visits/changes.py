@@ -32,6 +32,7 @@ from dealer_agent.leads.visit_times import (
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.requests import VISIT_KIND_OF, Appointment, AppointmentType, VisitKind
 from dealer_agent.storage.leads import visits
+from dealer_agent.storage.leads.quarantine import is_held
 from dealer_agent.storage.leads.stored_leads import get_lead
 from dealer_agent.storage.transaction import Transaction
 from dealer_agent.visits.booking import OtherVisits, VisitBooking
@@ -82,11 +83,15 @@ class ChosenTime:
 
 @dataclass(frozen=True, slots=True)
 class VisitChanges:
-    """Changes visits in one transaction. Without `notify`, nobody is notified. All methods raise ChangeRefused."""
+    """Changes visits in one transaction. Without `notify`, nobody is notified. All methods raise ChangeRefused.
+
+    `by_staff`: a visit whose lead is held in quarantine is not changed. Its customer can change it.
+    """
 
     tx: Transaction
     context: IntakeContext
     notify: bool = True
+    by_staff: bool = True
 
     def arrange(
         self, lead_id: str, kind: AppointmentType, time: ChosenTime, rooftop_name: str | None = None
@@ -258,6 +263,8 @@ class VisitChanges:
 
     def _changeable(self, appointment_id: str, action: VisitAction) -> VisitRecord:
         visit = self._visit(appointment_id)
+        if self.by_staff and is_held(self.tx, visit.lead_id):
+            raise ChangeRefused(f"The lead of visit {appointment_id} {_held(visit.lead_id)}")
         state = visit.state_at(self.tx.now)
         if state not in POSSIBLE[action]:
             raise ChangeRefused(f"Visit {appointment_id} {_why_not(visit, state, action)}")
@@ -275,6 +282,8 @@ class VisitChanges:
             raise ChangeRefused(f"There is no lead {lead_id}; see dealer-agent leads list")
         if lead.lead.customer is None:
             raise ChangeRefused(f"The customer of lead {lead_id} was erased")
+        if self.by_staff and lead.lead.is_held:
+            raise ChangeRefused(f"Lead {lead_id} {_held(lead_id)}")
         return lead
 
     def _rooftop(self, name: str) -> DealerRooftop:
@@ -291,6 +300,10 @@ class VisitChanges:
 
 def _instant(time: ChosenTime, rooftop: DealerRooftop) -> datetime:
     return instant_of(time.start, ZoneInfo(rooftop.timezone))
+
+
+def _held(lead_id: str) -> str:
+    return f"is held in quarantine: see dealer-agent leads show {lead_id}"
 
 
 def _why_not(visit: VisitRecord, state: VisitState, action: VisitAction) -> str:

@@ -101,7 +101,7 @@ class CustomerActions:
 
         def job(tx: Transaction) -> None:
             self._changeable(tx, target)
-            VisitChanges(tx, self._context).cancel(target.appointment_id)
+            VisitChanges(tx, self._context, by_staff=False).cancel(target.appointment_id)
 
         await self._write(job, now, seconds)
 
@@ -197,7 +197,7 @@ class CustomerActions:
         decision = booking.decide(request, rooftop, [visit], vehicle_id=vehicle_id)
         if decision.confirmed is None:
             raise TimeNotFree
-        moved = VisitChanges(tx, self._context).store(decision, target.lead_id, request).visit
+        moved = VisitChanges(tx, self._context, by_staff=False).store(decision, target.lead_id, request).visit
         return moved.appointment_id, decision.confirmed.end
 
     def _changeable(self, tx: Transaction, target: LinkTarget) -> tuple[StoredLead, VisitRecord]:

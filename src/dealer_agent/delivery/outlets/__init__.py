@@ -21,6 +21,7 @@ from dealer_agent.delivery.outlet import Outlet, OutletParts, Outlets
 from dealer_agent.delivery.outlets.mail import CustomerMailOutlet, StaffMailOutlet
 from dealer_agent.leads.customer_links import CustomerLinks
 from dealer_agent.open_installation import OpenInstallation
+from dealer_agent.pasted_commands import Where
 from dealer_agent.storage.deliveries.outbox import Receiver
 
 _MODULES = [import_module(f"{__name__}.{found.name}") for found in iter_modules(__path__)]
@@ -39,9 +40,11 @@ def outlets_of(
     links: CustomerLinks,
     secrets: Mapping[str, str],
     client: httpx.AsyncClient,
+    where: Where = Where(),  # noqa: B008 - a constant
 ) -> dict[Receiver, Outlet]:
     """The outlets of every rooftop: its channels, its staff and its customers.
 
+    `where` completes the commands in mails to staff.
     Relative paths start at `folder`. `secrets` has the environment variables that the settings name.
     `config.channels` checked that they are set, and that there is a mail server if a channel needs it.
     """
@@ -56,7 +59,7 @@ def outlets_of(
         if server is not None:
             outlets[rooftop.name, CUSTOMER] = CustomerMailOutlet(server, links)
             if rooftop.deliver.notify:
-                outlets[rooftop.name, NOTIFY] = StaffMailOutlet(server, rooftop.deliver.notify)
+                outlets[rooftop.name, NOTIFY] = StaffMailOutlet(server, rooftop.deliver.notify, where)
     return outlets
 
 
@@ -81,5 +84,6 @@ def outlets_of_dealer(opened: OpenInstallation, client: httpx.AsyncClient, deale
         links=opened.customer_links(settings, opened.store.check_keys(dealer_id)),
         secrets=channel_secrets(settings, os.environ),
         client=client,
+        where=settings.where,
     )
     return DealerOutlets(settings.dealer, outlets, settings.delivery)

@@ -3,7 +3,7 @@
 All attempts of a delivery have the same Message-ID, so that a receiver recognises repeats.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email import message_from_string, policy
 from email.headerregistry import Address
@@ -20,6 +20,7 @@ from dealer_agent.leads.customer_links import CustomerLinks
 from dealer_agent.leads.lead_view import DeliveredMessage, LeadView
 from dealer_agent.leads.mails import Mail, adf_mail_subject, staff_mail, visit_mail
 from dealer_agent.leads.statuses import CANCELLED, CONFIRMED
+from dealer_agent.pasted_commands import Where
 from dealer_agent.storage.deliveries.outbox import DueDelivery
 
 LONGEST_LINE = 998
@@ -47,12 +48,15 @@ class CrmMailOutlet(_MailOutlet):
         return mail.as_bytes()
 
 
+@dataclass(frozen=True, slots=True)
 class StaffMailOutlet(_MailOutlet):
-    """Mails the lead as readable text to the rooftop's staff."""
+    """Mails the lead as readable text to the rooftop's staff. `where` completes the commands in it."""
+
+    where: Where = field(default_factory=Where)
 
     def render(self, delivery: DueDelivery, message: DeliveredMessage) -> bytes:
         """The mail."""
-        return _mail(self.server, delivery, self.to, staff_mail(message), _customer_of(message))
+        return _mail(self.server, delivery, self.to, staff_mail(message, self.where), _customer_of(message))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from dealer_agent.dealers.routing import notices_of, visit_cancelled_notices
 from dealer_agent.leads.consent_events import EVEN_EXPIRED, WITHDRAWN, WITHDRAWN_ELSEWHERE, channels_allowed
 from dealer_agent.storage.deliveries.outbox import Receiver, Waiting, enqueue, waiting
 from dealer_agent.storage.deliveries.sent_deliveries import copies
+from dealer_agent.storage.leads.quarantine import is_held
 from dealer_agent.storage.leads.stored_leads import newest_leads_of
 from dealer_agent.storage.leads.visits import Booked, booked_visits
 from dealer_agent.storage.privacy.consents import (
@@ -137,10 +138,12 @@ def erase(tx: Transaction, lead_id: str, profile: Profile, *, consent_too: bool)
     """Erases the customer of a lead (`erasure.erase_lead`), and sends the notices that the profile asks for.
 
     A notice asks the receivers of the lead to erase it. Another notice tells the staff of a rooftop which visits were
-    cancelled. Returns None if there was no customer data to erase.
+    cancelled; there is none if the lead is held in quarantine and nobody got it. Returns None if there was no customer
+    data to erase.
     """
     visits = tuple(booked for booked in booked_visits(tx, [lead_id]) if booked.starts_at > tx.now)
     found = copies(tx, lead_id)
+    unknown = not found and is_held(tx, lead_id)
     if not erase_lead(tx, lead_id, consent_too=consent_too):
         return None
     being_sent = {
@@ -149,6 +152,7 @@ def erase(tx: Transaction, lead_id: str, profile: Profile, *, consent_too: bool)
         if copy.being_sent is not None
     }
     enqueue(tx, lead_id, notices_of(profile, "erasure", found), being_sent)
-    ended = [row for visit in visits for row in visit_cancelled_notices(profile, visit.rooftop, visit.appointment_id)]
+    told = () if unknown else visits
+    ended = [row for visit in told for row in visit_cancelled_notices(profile, visit.rooftop, visit.appointment_id)]
     enqueue(tx, lead_id, ended)
     return Erased({receiver: copy.arrived for receiver, copy in found.items()}, visits)

@@ -16,6 +16,7 @@ from msgspec import UNSET, Struct
 from sqlalchemy import bindparam, exists, select
 
 from dealer_agent.leads.records import Addition, LeadRecord
+from dealer_agent.leads.statuses import Mark
 from dealer_agent.protocol.requests import Customer, VehicleOfInterest
 from dealer_agent.storage.deliveries.outbox import State
 from dealer_agent.storage.leads.stored_leads import LIST_LEADS, LIST_LEADS_BEFORE, find_leads_of, leads_in
@@ -85,9 +86,11 @@ _HAS_DELIVERY = exists().where(same_lead(outbox, leads), outbox.c.state == bindp
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeadFilter:
-    """Which leads to find. `text` is what a lead contains, and `contact` the same as a normalised contact point.
+    """Which leads to find, of those that are not held in quarantine.
 
-    `before` is the id of a lead; only older ones are found. `since` is included, `until` is not.
+    `text` is what a lead contains, and `contact` the same as a normalised contact point.
+    `before` is the id of a lead; only older ones are found. `since` is included, `until` is not. `caller` is the
+    identity of the sender, empty for all anonymous ones.
     """
 
     text: str = ""
@@ -96,6 +99,8 @@ class LeadFilter:
     since: datetime = FIRST
     until: datetime = LAST
     state: LeadState | None = None
+    mark: Mark | None = None
+    caller: str | None = None
 
 
 class FoundLeads(NamedTuple):
@@ -143,9 +148,16 @@ def _page(
         statement = statement.where(leads.c.erased_at.is_not(None))
     elif sought.state is not None:
         statement = statement.where(_HAS_DELIVERY)
+    if sought.mark is not None:
+        statement = statement.where(leads.c.mark == sought.mark)
+    if sought.caller == "":
+        statement = statement.where(leads.c.caller.is_(None))
+    elif sought.caller is not None:
+        statement = statement.where(leads.c.caller == bindparam("caller"))
     if ids is not None:
         statement = statement.where(leads.c.lead_id.in_(bindparam("lead_ids", expanding=True)))
     values = {"since": sought.since, "until": sought.until, "state": sought.state, "before": before, "lead_ids": ids}
+    values["caller"] = sought.caller
     return leads_in(tx, tx.execute(statement, values | {"limit": limit}))
 
 

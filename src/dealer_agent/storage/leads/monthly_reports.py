@@ -7,12 +7,15 @@ from sqlalchemy import bindparam, func, select
 
 from dealer_agent.leads.statuses import CANCELLED, REPLACED
 from dealer_agent.storage.columns import UtcTime
-from dealer_agent.storage.schema import appointments, imports, leads, of_dealer
+from dealer_agent.storage.schema import appointments, imports, leads, of_dealer, shown_to_staff
 from dealer_agent.storage.transaction import Transaction
 
 
 class LeadCounts(NamedTuple):
-    """Leads and visits of a period. A visit that was moved counts once. `confirmed` visits had a time."""
+    """Leads and visits of a period, without those that are held in quarantine.
+
+    A visit that was moved counts once. `confirmed` visits had a time.
+    """
 
     leads: int
     visits: int
@@ -26,18 +29,27 @@ _created = (of_dealer(appointments), appointments.c.created_at >= _between[0], a
 COUNT_LEADS = (
     select(func.count())
     .select_from(leads)
-    .where(of_dealer(leads), leads.c.received_at >= _between[0], leads.c.received_at < _between[1])
+    .where(
+        of_dealer(leads), shown_to_staff(leads), leads.c.received_at >= _between[0], leads.c.received_at < _between[1]
+    )
 )
 
-COUNT_VISITS = select(func.count(), func.count(appointments.c.starts_at)).where(
-    *_created, appointments.c.status != REPLACED
+COUNT_VISITS = (
+    select(func.count(), func.count(appointments.c.starts_at))
+    .join_from(appointments, leads)
+    .where(*_created, shown_to_staff(leads), appointments.c.status != REPLACED)
 )
 
-COUNT_CANCELLED = select(func.count()).where(
-    of_dealer(appointments),
-    appointments.c.status == CANCELLED,
-    appointments.c.cancelled_at >= _between[0],
-    appointments.c.cancelled_at < _between[1],
+COUNT_CANCELLED = (
+    select(func.count())
+    .join_from(appointments, leads)
+    .where(
+        of_dealer(appointments),
+        shown_to_staff(leads),
+        appointments.c.status == CANCELLED,
+        appointments.c.cancelled_at >= _between[0],
+        appointments.c.cancelled_at < _between[1],
+    )
 )
 
 FIND_FIRST_IMPORT = select(func.min(imports.c.at)).where(of_dealer(imports))

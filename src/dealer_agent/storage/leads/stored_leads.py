@@ -30,6 +30,7 @@ from dealer_agent.storage.schema import (
     of_lead,
     refusals,
     same_lead,
+    shown_to_staff,
     upsert,
 )
 from dealer_agent.storage.transaction import Transaction
@@ -44,7 +45,7 @@ NO_VEHICLE = b""
 _OF_CONTACT = (of_dealer(lead_contacts), lead_contacts.c.contact_hash == bindparam("contact_hash"))
 
 # A contact that a duplicate brought has its lead's time, so that the window counts from the first.
-FIND_DUPLICATE = Prepared(
+_DUPLICATE = (
     select(lead_contacts.c.received_at, lead_contacts.c.lead_id)
     .join_from(lead_contacts, leads)
     .where(
@@ -56,6 +57,8 @@ FIND_DUPLICATE = Prepared(
     .order_by(lead_contacts.c.received_at, lead_contacts.c.lead_id)
     .limit(1)
 )
+FIND_DUPLICATE = Prepared(_DUPLICATE)
+FIND_SHOWN = Prepared(_DUPLICATE.where(shown_to_staff(leads)))
 
 
 @cache
@@ -106,16 +109,19 @@ FIND_WITHDRAWN = Prepared(
     )
 )
 
-ADD_LEAD = Prepared(insert(leads))
+NEW_LEAD = tuple(name for name in LeadRecord.__dataclass_fields__ if name not in ("erased_at", "mark"))
+"""The columns of a new lead. All others are empty."""
+# Only these: a lead with more parameters takes longer, and every other lead waits meanwhile.
+ADD_LEAD = Prepared(insert(leads).values({name: bindparam(name) for name in ("dealer_id", *NEW_LEAD)}))
 ADD_CONTACT = Prepared(upsert(lead_contacts, "NOTHING"))
 ADD_EVENT = insert(lead_events)
 ADD_REFUSAL = insert(refusals)
 
-_LEAD_COLUMNS = tuple(leads.c[name] for name in LeadRecord.__dataclass_fields__)
+LEAD_COLUMNS = tuple(leads.c[name] for name in LeadRecord.__dataclass_fields__)
 
 LIST_LEADS = (
-    select(*_LEAD_COLUMNS)
-    .where(of_dealer(leads))
+    select(*LEAD_COLUMNS)
+    .where(of_dealer(leads), shown_to_staff(leads))
     .order_by(leads.c.received_at.desc(), leads.c.lead_id.desc())
     .limit(bindparam("limit"))
 )
@@ -129,7 +135,7 @@ LIST_LEADS_BEFORE = LIST_LEADS.where(
     .scalar_subquery()
 )
 
-READ_LEAD = Prepared(select(*_LEAD_COLUMNS).where(of_lead(leads)))
+READ_LEAD = Prepared(select(*LEAD_COLUMNS).where(of_lead(leads)))
 
 READ_EVENTS = Prepared(
     select(lead_events.c.event_id, lead_events.c.at, lead_events.c.changes)
@@ -148,10 +154,13 @@ def is_known(tx: Transaction, contacts: Iterable[str]) -> bool:
     )
 
 
-def find_duplicate(tx: Transaction, contacts: Iterable[str], vehicle_key: str | None, since: datetime) -> str | None:
+def find_duplicate(
+    tx: Transaction, contacts: Iterable[str], vehicle_key: str | None, since: datetime, find: Prepared = FIND_DUPLICATE
+) -> str | None:
     """The first lead since `since` with any of `contacts` and the same vehicle, or without a vehicle in both.
 
-    `contacts` are contact points (normalised) or senders. It never finds a lead whose customer is erased.
+    `contacts` are contact points (normalised) or senders. It never finds a lead whose customer is erased. With
+    FIND_SHOWN, it finds none that is held in quarantine.
     """
     vehicle_keys = _vehicle_keys(tx, vehicle_key)
     found = [
@@ -159,7 +168,7 @@ def find_duplicate(tx: Transaction, contacts: Iterable[str], vehicle_key: str | 
         for contact in contacts
         # Both hashes of a row are made with one key.
         for contact_hash, vehicle in zip(_hashes(tx, [contact]), vehicle_keys, strict=True)
-        for first in FIND_DUPLICATE.read(
+        for first in find.read(
             tx, {"contact_hash": contact_hash, "vehicle_key": vehicle, "since": since}, [contact_hash]
         )
     ]
@@ -211,7 +220,7 @@ def record_lead(
 
     Raises AlreadyStored if a lead has this id.
     """
-    row: dict[str, Any] = {name: getattr(lead, name) for name in LeadRecord.__dataclass_fields__}
+    row: dict[str, Any] = {name: getattr(lead, name) for name in NEW_LEAD}
     row["used_at"] = lead.used_at or lead.received_at
     if lead.source_agent is not None:
         row["source_agent"] = lead.source_agent.encode()

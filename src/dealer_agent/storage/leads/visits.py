@@ -11,16 +11,18 @@ from datetime import datetime, timedelta
 from itertools import count
 from typing import Any, Literal, NamedTuple
 
+import msgspec
 from sqlalchemy import BindParameter, Row, bindparam, delete, func, insert, select, update
 
 from dealer_agent.leads.records import VisitRecord
 from dealer_agent.leads.statuses import ACTIVE, ClosedStatus
 from dealer_agent.leads.visit_times import QUARTER, quarters_of
 from dealer_agent.protocol.requests import VisitKind
+from dealer_agent.protocol.responses import AppointmentReply
 from dealer_agent.storage.columns import microseconds
 from dealer_agent.storage.errors import AlreadyStored
 from dealer_agent.storage.leads.prepared_statements import Prepared
-from dealer_agent.storage.schema import appointments, leads, of_dealer, of_lead, of_leads, places
+from dealer_agent.storage.schema import appointments, leads, of_dealer, of_lead, of_leads, places, shown_to_staff
 from dealer_agent.storage.transaction import Transaction
 
 VEHICLE = "vehicle"
@@ -91,6 +93,12 @@ CLOSE_VISITS = (
     .values(status=bindparam("how"), cancelled_at=bindparam("at"))
 )
 
+MAKE_REQUESTED = (
+    update(appointments)
+    .where(of_dealer(appointments), appointments.c.appointment_id == bindparam("appointment"))
+    .values(status="requested", starts_at=None, ends_at=None, shares=None, reply=bindparam("answer"))
+)
+
 STOP_SHARING = (
     update(appointments)
     .where(of_dealer(appointments), appointments.c.appointment_id == bindparam("appointment"))
@@ -119,7 +127,7 @@ FIND_BOOKED = select(*(appointments.c[name] for name in Booked._fields)).where(
 _LISTED = (
     select(appointments, leads.c.customer, leads.c.vehicle)
     .join_from(appointments, leads)
-    .where(of_dealer(appointments))
+    .where(of_dealer(appointments), shown_to_staff(leads))
 )
 
 LIST_BOOKED = _LISTED.where(appointments.c.starts_at >= bindparam("since")).order_by(
@@ -227,6 +235,13 @@ def end_visits(tx: Transaction, appointment_ids: Sequence[str], how: Literal["re
     ended = {"appointment_ids": list(appointment_ids), "how": how, "at": tx.now}
     tx.execute(DELETE_PLACES, ended)
     return sum(tx.execute(statement, ended).rowcount for statement in (END_VISITS, END_SHARING))
+
+
+def make_requested(tx: Transaction, visit: VisitRecord) -> None:
+    """Makes a confirmed visit one that has no time yet, and frees its places: a person must arrange it."""
+    reply = AppointmentReply(appointment_id=visit.appointment_id, status="requested")
+    tx.execute(DELETE_PLACES, {"appointment_ids": [visit.appointment_id]})
+    tx.execute(MAKE_REQUESTED, {"appointment": visit.appointment_id, "answer": msgspec.json.encode(reply)})
 
 
 def close_visits(tx: Transaction, appointment_ids: Sequence[str], how: ClosedStatus) -> None:

@@ -242,21 +242,28 @@ def _make_tables_of_installations() -> None:
     _table(
         "tokens",
         "token_id",
-        text="token_id purpose name",
+        text="token_id purpose scopes name",
         data="token_hash",
-        numbers="created_at revoked_at expires_at",
-        nullable="revoked_at expires_at",
+        numbers="created_at revoked_at expires_at used_at",
+        nullable="scopes revoked_at expires_at used_at",
         defaults={"purpose": "skills"},
         unique=["token_hash"],
     )
     _table(
-        "key_sets",
-        "source",
-        text="source problem",
-        flags="pinned",
-        data="document",
-        numbers="fetched_at expires_at used_at",
-        nullable="problem document fetched_at expires_at",
+        "nonces",
+        "nonce",
+        data="nonce",
+        numbers="expires_at",
+        indexes=["expires_at"],
+    )
+    _table(
+        "agent_policies",
+        "agent number",
+        text="agent state reason set_by",
+        numbers="number set_at",
+        counts="leads_a_day",
+        data="skills rates",
+        nullable="skills leads_a_day",
     )
     _table("refusals", "refusal_id", text="refusal_id code", numbers="at", indexes=["at"])
     _table(
@@ -354,14 +361,19 @@ def _make_tables_of_leads() -> None:
     _table(
         "leads",
         "lead_id",
-        text="lead_id status rooftop vehicle_id vin stock caller may_be_same_person_as",
-        numbers="received_at used_at erased_at",
+        text="lead_id status rooftop vehicle_id vin stock caller may_be_same_person_as quarantine mark marked_by"
+        " decided_by decided_why",
+        numbers="received_at used_at erased_at quarantined_at decided_at marked_at bounced_at",
         data="vehicle",
         sealed="source_agent customer payload",
-        nullable="erased_at source_agent vehicle_id vin stock vehicle caller may_be_same_person_as customer payload",
-        indexes=["received_at lead_id", "used_at"],
+        nullable="erased_at source_agent vehicle_id vin stock vehicle caller may_be_same_person_as customer payload"
+        " quarantine quarantined_at decided_at decided_by decided_why mark marked_at marked_by bounced_at",
+        # The last three columns: what became of the leads of each agent is counted from the index alone.
+        indexes=["received_at lead_id caller mark bounced_at", "used_at"],
     )
+    _index("leads", "quarantined_at lead_id", where="quarantine = 'waiting'")
     _index("leads", "may_be_same_person_as", where="may_be_same_person_as IS NOT NULL")
+    _index("leads", "caller received_at lead_id", where="caller IS NOT NULL")
     _table(
         "lead_events",
         "event_id",
@@ -482,6 +494,14 @@ def _make_tables_of_jobs() -> None:
     )
     # The due jobs of all dealers.
     op.create_index("ix_jobs_kind_due_at", "jobs", ["kind", "due_at"])
+    _table(
+        "key_sets",
+        "source",
+        text="source problem",
+        data="document",
+        numbers="version asked_at tried_at fetched_at expires_at used_at pinned_until",
+        nullable="document tried_at fetched_at expires_at pinned_until problem",
+    )
     _table(
         "alert_checks",
         "",

@@ -1,0 +1,110 @@
+"""Looks at the leads of agents: which wait in quarantine, and whose are so bad that quarantine is proposed.
+
+The lines of a reason that are commands are complete: a person pastes them.
+"""
+
+import shlex
+from collections.abc import Iterator
+
+from dealer_agent.alerts.rules import Observation
+from dealer_agent.callers.policy import Policy
+from dealer_agent.config.agent_settings import AgentsSettings
+from dealer_agent.storage.agent_policies import PolicyChange, list_policies, set_policy
+from dealer_agent.storage.leads.outcomes import MONTH, Outcomes, doubtful_agents
+from dealer_agent.storage.leads.quarantine import WaitingLeads, waiting_by_caller
+from dealer_agent.storage.privacy.accesses import PROGRAM
+from dealer_agent.storage.transaction import Transaction
+
+MOST_AGENTS = 20
+"""The most agents that each condition names."""
+LEAST_LEADS = 10
+"""The least leads of an agent in 30 days for a proposal."""
+ANONYMOUS = "anonymous"
+
+
+def observe_agents(tx: Transaction, settings: AgentsSettings) -> dict[str, list[Observation]]:
+    """The conditions of the agents of one dealer."""
+    policies = list_policies(tx)
+    doubtful = _doubtful(tx, settings, policies)
+    return {
+        "leads_quarantined": [_of_waiting(each) for each in waiting_by_caller(tx)[:MOST_AGENTS]],
+        "agent_doubtful": []
+        if settings.quarantine_automatically
+        else [_of_doubtful(agent, found) for agent, found in doubtful.items()],
+        "agent_quarantined": [*_quarantined(tx, policies)],
+    }
+
+
+def quarantine_doubtful_agents(tx: Transaction, settings: AgentsSettings) -> list[str]:
+    """Puts agents whose leads are so bad into quarantine, if the settings say so. Returns their identities.
+
+    It changes no policy that says quarantine or block already.
+    """
+    if not settings.quarantine_automatically:
+        return []
+    doubtful = _doubtful(tx, settings, list_policies(tx))
+    for agent, found in doubtful.items():
+        set_policy(tx, agent, Policy("quarantine"), actor=PROGRAM, reason=words_of(found))
+    return list(doubtful)
+
+
+def words_of(found: Outcomes) -> str:
+    """What became of the leads of an agent in 30 days, in a sentence."""
+    return (
+        f"Of its {found.leads:,} leads in {MONTH.days} days: {found.spam:,} spam, {found.wrong:,} wrong, "
+        f"{found.bounced:,} with a refused mail, {found.withdrawn:,} withdrawn, {found.reached:,} reached, "
+        f"{found.sold:,} sold."
+    )
+
+
+def _doubtful(tx: Transaction, settings: AgentsSettings, policies: list[PolicyChange]) -> dict[str, Outcomes]:
+    """The agents above the threshold that are neither in quarantine nor blocked."""
+    held = {each.agent for each in policies if each.policy is not None and each.policy.state in ("quarantine", "block")}
+    found = doubtful_agents(tx, LEAST_LEADS, settings.propose_quarantine_percent)
+    return {agent: found[agent] for agent in sorted(found.keys() - held)[:MOST_AGENTS]}
+
+
+def _of_waiting(waiting: WaitingLeads) -> Observation:
+    agent = waiting.caller or ANONYMOUS
+    named = shlex.quote(agent)
+    lines = [
+        "The first of them:",
+        f"dealer-agent leads show {waiting.first_id}",
+        "All of them:",
+        f"dealer-agent leads quarantined --agent {named}",
+        "If they are real leads, send them to your CRM and your staff:",
+        f"dealer-agent leads release --agent {named}",
+        "Then let its next leads through:",
+        f"dealer-agent agents allow {named}",
+        "If they are not, refuse them for good:",
+        f"dealer-agent leads refuse --agent {named} --reason spam",
+    ]
+    return Observation(agent, waiting.number, waiting.oldest, "\n".join(lines))
+
+
+def _of_doubtful(agent: str, found: Outcomes) -> Observation:
+    named = shlex.quote(agent)
+    lines = [
+        words_of(found),
+        "To let its next leads wait until a person has read them:",
+        f"dealer-agent agents quarantine {named}",
+        "All about this agent:",
+        f"dealer-agent agents show {named}",
+    ]
+    return Observation(agent, found.leads, detail="\n".join(lines))
+
+
+def _quarantined(tx: Transaction, policies: list[PolicyChange]) -> Iterator[Observation]:
+    """The agents that the service has put into quarantine by itself in the last 30 days."""
+    for each in policies:
+        by_itself = each.set_by == PROGRAM and each.policy is not None and each.policy.is_quarantined
+        if by_itself and each.set_at > tx.now - MONTH:
+            named = shlex.quote(each.agent)
+            lines = [
+                each.reason,
+                "If this is wrong, let it through again:",
+                f"dealer-agent agents allow {named}",
+                "Its leads that wait:",
+                f"dealer-agent leads quarantined --agent {named}",
+            ]
+            yield Observation(each.agent, since=each.set_at, detail="\n".join(lines))

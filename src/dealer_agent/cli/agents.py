@@ -1,0 +1,312 @@
+"""`dealer-agent agents`: which agents call, and what each may do (docs/how-to/known-agents.md)."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import typer
+
+from dealer_agent.callers.caller import class_of, read_identity, token_id_of
+from dealer_agent.callers.policy import CLASSES, MOST_LEADS_A_DAY, Policies, Policy, PolicyBook, PolicySource
+from dealer_agent.cli.command import command
+from dealer_agent.cli.customer_data import actor
+from dealer_agent.cli.open_dealer import OWNER, Owner
+from dealer_agent.cli.tables import Columns, Table
+from dealer_agent.cli.terminal import fail, out, pasted, plain, section
+from dealer_agent.config.rates import read_rate, read_skill
+from dealer_agent.protocol.did_you_mean import did_you_mean
+from dealer_agent.storage.agent_policies import PolicyChange, policy_history, read_policies, set_policy
+from dealer_agent.storage.isolation import ALL_DEALERS
+from dealer_agent.storage.seen_agents import ANONYMOUS_IDENTITY, SeenAgent, seen_agents
+from dealer_agent.storage.tokens import list_tokens
+
+app = typer.Typer(no_args_is_help=True)
+
+MOST_CHANGES = 100
+"""The newest changes of a policy that `agents show` has."""
+LONGEST_REASON = 500
+
+AgentArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="AGENT",
+        help="An identity from `agents list`: an origin such as https://agent.example, token:ID or ISSUER#CLIENT. Or a"
+        " class of callers: anonymous, token, signed or issued.",
+    ),
+]
+
+
+def _reason(text: str) -> str:
+    if len(text) > LONGEST_REASON:
+        raise typer.BadParameter(f"the reason has {len(text):,} characters; the most is {LONGEST_REASON}")
+    return text
+
+
+def _skills(skills: list[str]) -> list[str]:
+    return [_checked(read_skill, skill) for skill in skills]
+
+
+def _checked(reader: Any, value: str) -> str:
+    try:
+        return str(reader(value))
+    except ValueError as problem:
+        raise typer.BadParameter(str(problem)) from None
+
+
+def _rates(rates: list[str]) -> list[str]:
+    for each in rates:
+        skill, equals, rate = each.partition("=")
+        if not equals:
+            raise typer.BadParameter(f"'{each}' is not SKILL=RATE; write for example inventory.search=60/minute")
+        _checked(read_skill, skill)
+        _checked(read_rate, rate)
+    return rates
+
+
+ReasonOption = Annotated[
+    str, typer.Option(callback=_reason, help="Why, for the history. No data of customers: others see it.")
+]
+SkillOption = Annotated[
+    list[str],
+    typer.Option("--skill", callback=_skills, help="A skill that it may use. Repeat it for several. Default: all."),
+]
+RateOption = Annotated[
+    list[str],
+    typer.Option(
+        "--rate",
+        metavar="SKILL=RATE",
+        callback=_rates,
+        help="Its own rate limit for a skill, such as inventory.search=60/minute. It replaces that of the settings.",
+    ),
+]
+LeadsOption = Annotated[
+    int | None, typer.Option(min=1, max=MOST_LEADS_A_DAY, help="The most leads in a day, of each caller.")
+]
+
+
+@command(app, "list", OWNER)
+def list_(owner: Owner) -> Table:
+    """List the agents that were seen or have a policy: identity, class, state and where it comes from, and leads.
+
+    In an installation without --dealer, the list has the policies that hold for all dealers.
+    """
+    book, own, shared = _read_book(owner)
+    agents: dict[str, SeenAgent] = {}
+    if owner.id != ALL_DEALERS:
+        with owner.store.read(owner.id) as tx:
+            agents = seen_agents(tx)
+    with_policy = {agent: SeenAgent(agent) for agent in (*own, *shared) if agent not in CLASSES}
+    agents = {ANONYMOUS_IDENTITY: SeenAgent(ANONYMOUS_IDENTITY), **with_policy, **agents}
+    rows = sorted(agents.values(), key=lambda each: (each.identity != "", -each.leads, each.identity))
+    # A class of known callers is listed if it has a policy. Its leads are those of its agents.
+    rows[1:1] = [SeenAgent(each) for each in CLASSES[1:] if each in own or each in shared]
+    sources = {each.identity: _source(book, each.identity) for each in rows}
+    columns: Columns = {
+        "Agent Id": lambda each: each.identity or "anonymous",
+        "Name": "name",
+        "Class": lambda each: each.identity if each.identity in CLASSES else class_of(each.identity),
+        "State": lambda each: sources[each.identity].policy.state,
+        "From": lambda each: _from(sources[each.identity]),
+        "Leads": "leads",
+        "Last seen": "seen_at",
+    }
+    note = (
+        "" if owner.id != ALL_DEALERS else "With --dealer ID, the list also has the agents that this dealer has seen."
+    )
+    return Table.of("Agents", columns, rows, owner.local, notes=[note] if note else [])
+
+
+@command(app, "show", OWNER)
+def show(owner: Owner, agent: AgentArgument) -> dict[str, Any]:
+    """Show all about one agent or class: its policy and where it comes from, its leads, and each change with a reason.
+
+    It ends with the commands that change the policy.
+    """
+    agent = _known_agent(owner, agent)
+    book, _, _ = _read_book(owner)
+    seen = SeenAgent(agent)
+    if owner.id != ALL_DEALERS:
+        with owner.store.read(owner.id) as tx:
+            seen = seen_agents(tx).get(ANONYMOUS_IDENTITY if agent == "anonymous" else agent, seen)
+    source = _source(book, agent)
+    changes = _history(owner, agent)
+    document = {
+        "agent": agent,
+        "name": seen.name or None,
+        "class": agent if agent in CLASSES else class_of(agent),
+        **_policy_document(source.policy),
+        "from": _from(source),
+        "leads": seen.leads,
+        "last_lead": owner.local(seen.last_lead_at),
+        "last_seen": owner.local(seen.seen_at),
+        "requests": dict(sorted(seen.requests.items())),
+        "history": [_change_document(owner, change) for change in changes],
+    }
+    shown = {name: value for name, value in document.items() if name not in ("agent", "history") and value != {}}
+    section(f"Agent {agent}", shown)
+    for change in document["history"]:
+        section(f"Changed {change['at']:%Y-%m-%d %H:%M} by {change['by']}", _without_time(change))
+    out.print("\nTo change it:")
+    for words in ("allow AGENT", "limit AGENT --leads-a-day 10", "quarantine AGENT", "block AGENT", "forget AGENT"):
+        out.print(plain(pasted(f"  dealer-agent agents {words.replace('AGENT', agent)}")))
+    return document
+
+
+@command(app, "allow", OWNER)
+def allow(owner: Owner, agent: AgentArgument, reason: ReasonOption = "") -> dict[str, Any]:
+    """Allow an agent or a class everything under the dealer's own rates. It ends any other policy that it has here."""
+    return _set(owner, agent, Policy("allow"), reason)
+
+
+@command(app, "limit", OWNER)
+def limit(
+    owner: Owner,
+    agent: AgentArgument,
+    skill: SkillOption = [],  # noqa: B006 - Typer needs it.
+    rate: RateOption = [],  # noqa: B006
+    leads_a_day: LeadsOption = None,
+    reason: ReasonOption = "",
+) -> dict[str, Any]:
+    """Limit an agent or a class: to some skills, to rates of its own, or to a number of leads a day.
+
+    The options replace all earlier limits of the agent.
+    """
+    if not skill and not rate and leads_a_day is None:
+        raise typer.BadParameter("say what to limit: --skill, --rate or --leads-a-day")
+    pairs = (each.partition("=") for each in rate)
+    rates = tuple(sorted((skill_id, limits) for skill_id, _, limits in pairs))
+    return _set(owner, agent, Policy("limit", frozenset(skill) if skill else None, rates, leads_a_day), reason)
+
+
+@command(app, "quarantine", OWNER)
+def quarantine(
+    owner: Owner, agent: AgentArgument, leads_a_day: LeadsOption = None, reason: ReasonOption = ""
+) -> dict[str, Any]:
+    """Quarantine an agent or a class: its leads are accepted, and wait for a person before any CRM, mail or visit.
+
+    The answers to the agent are the same as before. Without --leads-a-day, it may send 20 leads a day.
+    """
+    return _set(owner, agent, Policy("quarantine", leads_a_day=leads_a_day), reason)
+
+
+@command(app, "block", OWNER)
+def block(owner: Owner, agent: AgentArgument, reason: ReasonOption = "") -> dict[str, Any]:
+    """Block an agent or a class: each of its requests to a skill is refused."""
+    return _set(owner, agent, Policy("block"), reason)
+
+
+@command(app, "forget", OWNER)
+def forget(owner: Owner, agent: AgentArgument, reason: ReasonOption = "") -> dict[str, Any]:
+    """Remove the policy of an agent or a class. Then that of the installation, of its class or of the settings holds.
+
+    The history of its changes stays.
+    """
+    return _set(owner, agent, None, reason)
+
+
+def _set(owner: Owner, agent: str, policy: Policy | None, reason: str) -> dict[str, Any]:
+    agent = _known_agent(owner, agent)
+    with owner.store.write(owner.id) as tx:
+        if policy is None and agent not in read_policies(tx):
+            fail(f"{agent} has no policy of its own here; see dealer-agent agents list")
+        set_policy(tx, agent, policy, actor=actor(), reason=reason)
+    source = _source(_read_book(owner)[0], agent)
+    for_all = " for all dealers" if owner.id == ALL_DEALERS else ""
+    out.print(plain(f"{agent}: {_words(source.policy)}{for_all} ({_from(source)})."))
+    out.print("Every process of the service knows it within two seconds.")
+    return {"agent": agent, **_policy_document(source.policy), "from": _from(source), "reason": reason or None}
+
+
+def _words(policy: Policy) -> str:
+    parts: list[str] = [policy.state]
+    if policy.skills is not None:
+        parts.append(f"skills {', '.join(sorted(policy.skills))}")
+    parts += [f"{skill} {rate or 'without a limit'}" for skill, rate in policy.rates]
+    if policy.leads_a_day is not None:
+        parts.append(f"{policy.leads_a_day:,} leads a day")
+    return ", ".join(parts)
+
+
+def _policy_document(policy: Policy) -> dict[str, Any]:
+    return {
+        "state": policy.state,
+        "skills": None if policy.skills is None else sorted(policy.skills),
+        "rates": dict(policy.rates) or None,
+        "leads_a_day": policy.leads_a_day,
+    }
+
+
+def _change_document(owner: Owner, change: tuple[str, PolicyChange]) -> dict[str, Any]:
+    place, entry = change
+    policy: Mapping[str, Any] = {"state": "forget"} if entry.policy is None else _policy_document(entry.policy)
+    return {
+        "at": owner.local(entry.set_at),
+        "by": entry.set_by,
+        "for": place,
+        **policy,
+        "reason": entry.reason or None,
+    }
+
+
+def _without_time(change: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in change.items() if name not in ("at", "by")}
+
+
+def _history(owner: Owner, agent: str) -> list[tuple[Literal["dealer", "all dealers"], PolicyChange]]:
+    """The changes of a policy, newest first: those of the dealer, and those of its installation."""
+    found: list[tuple[Literal["dealer", "all dealers"], PolicyChange]] = []
+    if owner.id != ALL_DEALERS:
+        with owner.store.read(owner.id) as tx:
+            found += [("dealer", each) for each in policy_history(tx, agent, MOST_CHANGES)]
+    if owner.id == ALL_DEALERS or owner.in_installation:
+        with owner.store.read(ALL_DEALERS) as tx:
+            found += [("all dealers", each) for each in policy_history(tx, agent, MOST_CHANGES)]
+    return sorted(found, key=lambda change: change[1].set_at, reverse=True)
+
+
+def _read_book(owner: Owner) -> tuple[PolicyBook, Policies, Policies]:
+    """The policies, those of the dealer, and those of the installation."""
+    own: Policies = {}
+    shared: Policies = {}
+    if owner.id != ALL_DEALERS:
+        with owner.store.read(owner.id) as tx:
+            own = read_policies(tx)
+    if owner.id == ALL_DEALERS or owner.in_installation:
+        with owner.store.read(ALL_DEALERS) as tx:
+            shared = read_policies(tx)
+    sections = owner.sections
+    return PolicyBook(own, shared, sections.agents.policies, sections.anonymous_leads_a_day), own, shared
+
+
+def _source(book: PolicyBook, agent: str) -> PolicySource:
+    """The policy of an agent or a class. That of a class is the one of its callers that have none of their own."""
+    kind = next((each for each in CLASSES if each == agent), None)
+    return book.source_of("" if kind is not None else agent, kind)
+
+
+def _from(source: PolicySource) -> str:
+    """Where a policy comes from: `dealer`, `installation`, or `dealer, class signed`."""
+    return f"{source.owner}, class {source.agent}" if source.agent in CLASSES else source.owner
+
+
+def _known_agent(owner: Owner, text: str) -> str:
+    """The identity or class that a person has written. A wrong one ends the command with advice."""
+    if text in CLASSES:
+        return text
+    tokens: dict[str, str] = {}
+    if owner.id != ALL_DEALERS:
+        with owner.store.read(owner.id) as tx:
+            tokens = {each.token_id: each.name for each in list_tokens(tx) if each.purpose == "skills"}
+    by_name = {name: f"token:{token_id}" for token_id, name in tokens.items()}
+    if text in tokens or text in by_name:
+        raise typer.BadParameter(f"'{text}' is a token; did you mean {by_name.get(text, f'token:{text}')}?")
+    if (near := did_you_mean(text, CLASSES)) and "://" not in text and ":" not in text:
+        raise typer.BadParameter(f"'{text}' is not an agent{near}")
+    identity = _checked(read_identity, text)
+    token_id = token_id_of(identity)
+    if token_id is not None and owner.id == ALL_DEALERS:
+        raise typer.BadParameter("a token belongs to one dealer: add --dealer ID")
+    if token_id is not None and token_id not in tokens:
+        known = [f"token:{each}" for each in tokens]
+        hint = did_you_mean(identity, known) or "; see dealer-agent tokens list"
+        raise typer.BadParameter(f"there is no token {token_id}{hint}")
+    return identity

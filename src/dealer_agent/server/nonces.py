@@ -1,0 +1,99 @@
+"""Refuses a signed request that is sent again, at every worker and machine (docs/protocol.md#replayed-signatures).
+
+A nonce is remembered as long as a signature with it is accepted, at most NONCE_SECONDS. The processes of one machine
+share a file. With PostgreSQL, machines share a table: then a signed request with a nonce waits for a transaction. If
+nobody knows whether a nonce is new, the request is refused.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+
+from dealer_agent.http_signatures.web_bot_auth import GRACE_SECONDS, MAX_AGE_SECONDS, Verified
+from dealer_agent.server.limits import RateLimits
+from dealer_agent.storage.nonces import add_nonces, delete_expired_nonces
+from dealer_agent.storage.store import Store
+
+NONCE_SECONDS = round(MAX_AGE_SECONDS + 2 * GRACE_SECONDS)
+"""A signature is accepted so long: from the grace before `created` to the grace after its greatest age."""
+NONCE_RULE = "nonce"
+BLOCKS = 4096
+"""A file of 8 MiB, with room for 262,144 nonces. When a part of it is full, requests are refused."""
+MAX_TOGETHER = 200
+"""The most nonces of one transaction."""
+CLEAN_SECONDS = 60.0
+
+
+def key_of(verified: Verified) -> bytes | None:
+    """A hash of the key and the nonce of a signature; None without a nonce. Two agents may use the same nonce."""
+    if verified.nonce is None:
+        return None
+    return sha256(f"{verified.thumbprint} {verified.nonce}".encode()).digest()[:16]
+
+
+class FileNonces:
+    """The nonces of one machine. Only one process of a machine remembers a nonce."""
+
+    def __init__(self, path: Path) -> None:
+        rules = {NONCE_RULE: f"1 per {NONCE_SECONDS} second"}
+        self._used = RateLimits(path, rules, blocks=BLOCKS, forgets=False)
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._used.close()
+
+    def remember(self, key: bytes) -> bool:
+        """Whether a nonce is new. It is not new the next time."""
+        return self._used.acquire(NONCE_RULE, key.hex()) is None
+
+
+@dataclass
+class StoredNonces:
+    """The nonces of an installation on PostgreSQL. Those that wait are added together. `owner` has the rows."""
+
+    store: Store
+    owner: str
+    _waiting: dict[bytes, tuple[datetime, asyncio.Future[bool]]] = field(default_factory=dict)
+    _adding: asyncio.Task[None] | None = None
+
+    async def remember(self, key: bytes, until: float) -> bool:
+        """Whether a nonce is new. Raises StorageError."""
+        if key in self._waiting:
+            return False
+        found: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._waiting[key] = datetime.fromtimestamp(until, UTC), found
+        if self._adding is None or self._adding.done():
+            self._adding = asyncio.create_task(self._add_waiting())
+        return await found
+
+    async def clean(self) -> None:
+        """Deletes nonces that have expired. Raises StorageError."""
+        await asyncio.to_thread(self._clean)
+
+    async def _add_waiting(self) -> None:
+        while self._waiting:
+            keys = list(self._waiting)[:MAX_TOGETHER]
+            group = {key: self._waiting[key] for key in keys}
+            try:
+                new = await asyncio.to_thread(self._add, {key: until for key, (until, _) in group.items()})
+            except Exception as failure:  # noqa: BLE001 - each request raises it.
+                for key, (_, found) in group.items():
+                    del self._waiting[key]
+                    if not found.cancelled():
+                        found.set_exception(failure)
+                continue
+            for key, (_, found) in group.items():
+                del self._waiting[key]
+                if not found.cancelled():
+                    found.set_result(key in new)
+
+    def _add(self, found: Mapping[bytes, datetime]) -> set[bytes]:
+        with self.store.write(self.owner) as tx:
+            return add_nonces(tx, found)
+
+    def _clean(self) -> None:
+        with self.store.write(self.owner) as tx:
+            delete_expired_nonces(tx)

@@ -1,0 +1,121 @@
+"""What became of the leads of each agent: the marks of staff, withdrawals, and mails that were refused."""
+
+from datetime import timedelta
+from typing import NamedTuple
+
+from sqlalchemy import ColumnElement, Integer, and_, bindparam, case, func, literal_column, select, update
+
+from dealer_agent.leads.consent_events import WITHDRAWN, WITHDRAWN_ELSEWHERE
+from dealer_agent.leads.statuses import Mark
+from dealer_agent.storage.columns import UtcTime
+from dealer_agent.storage.schema import consent_events, leads, of_dealer, of_lead
+from dealer_agent.storage.transaction import Transaction
+
+MONTH, YEAR = timedelta(days=30), timedelta(days=365)
+
+
+class Outcomes(NamedTuple):
+    """The leads of an agent, and how many of them are marked so, had their consent withdrawn, or had a mail to the
+    customer refused for good.
+    """
+
+    leads: int = 0
+    reached: int = 0
+    wrong: int = 0
+    spam: int = 0
+    sold: int = 0
+    withdrawn: int = 0
+    bounced: int = 0
+
+
+class AgentOutcomes(NamedTuple):
+    """Those of the last 30 and of the last 365 days."""
+
+    month: Outcomes
+    year: Outcomes
+
+
+_WITHDRAWN = select(consent_events.c.lead_id).where(
+    of_dealer(consent_events),
+    # Literals: a partial index has these events only.
+    consent_events.c.kind.in_(
+        bindparam("kinds", (WITHDRAWN, WITHDRAWN_ELSEWHERE), expanding=True, literal_execute=True)
+    ),
+)
+_in_month = leads.c.received_at >= bindparam("month", type_=UtcTime)
+_bounced = leads.c.bounced_at.is_not(None)
+# A lead whose mark is NULL is not bad: NULL or false is NULL.
+_is_bad = leads.c.mark.in_(("wrong", "spam")) | _bounced
+
+
+def _number(condition: ColumnElement[bool]) -> ColumnElement[int]:
+    return func.sum(case((condition, 1), else_=0))
+
+
+_OUTCOMES: dict[str, ColumnElement[bool]] = {
+    "leads": literal_column("1 = 1"),
+    **{mark: leads.c.mark == mark for mark in ("reached", "wrong", "spam", "sold")},
+    "withdrawn": leads.c.lead_id.in_(_WITHDRAWN),
+    "bounced": _bounced,
+}
+
+COUNT_OUTCOMES = (
+    select(
+        leads.c.caller,
+        *(_number(and_(_in_month, _OUTCOMES[name])) for name in Outcomes._fields),
+        *(_number(_OUTCOMES[name]) for name in Outcomes._fields),
+    )
+    .where(of_dealer(leads), leads.c.received_at >= bindparam("year", type_=UtcTime))
+    .group_by(leads.c.caller)
+)
+
+# The last month of the same index.
+FIND_DOUBTFUL = (
+    select(leads.c.caller, *(_number(condition) for condition in _OUTCOMES.values()))
+    .where(of_dealer(leads), _in_month, leads.c.caller.is_not(None))
+    .group_by(leads.c.caller)
+    .having(
+        func.count() >= bindparam("least", type_=Integer),
+        100 * _number(_is_bad) >= bindparam("percent", type_=Integer) * func.count(),
+    )
+)
+
+SET_MARK = (
+    update(leads)
+    .where(of_lead(leads))
+    .values(mark=bindparam("new_mark"), marked_at=bindparam("at"), marked_by=bindparam("by"))
+)
+
+NOTE_BOUNCE = update(leads).where(of_lead(leads)).values(bounced_at=bindparam("at"))
+
+
+def outcomes_of_agents(tx: Transaction) -> dict[str | None, AgentOutcomes]:
+    """What became of the leads of each caller, those in quarantine too. None is anonymous.
+
+    One pass over the index of the leads of the last year.
+    """
+    found: dict[str | None, AgentOutcomes] = {}
+    width = len(Outcomes._fields)
+    for caller, *numbers in tx.execute(COUNT_OUTCOMES, {"month": tx.now - MONTH, "year": tx.now - YEAR}):
+        month, year = (Outcomes(*map(int, part)) for part in (numbers[:width], numbers[width:]))
+        found[caller] = AgentOutcomes(month, year)
+    return found
+
+
+def doubtful_agents(tx: Transaction, least: int, percent: int) -> dict[str, Outcomes]:
+    """The known agents with at least `least` leads in 30 days, of which `percent` or more are bad.
+
+    A lead is bad if it is marked as spam or wrong, or a server refused its mail for good.
+    """
+    sought = {"month": tx.now - MONTH, "least": least, "percent": percent}
+    return {caller: Outcomes(*map(int, numbers)) for caller, *numbers in tx.execute(FIND_DOUBTFUL, sought)}
+
+
+def set_mark(tx: Transaction, lead_id: str, mark: Mark, *, by: str) -> bool:
+    """Records what staff say of a lead, in place of an earlier mark. Returns False if there is no such lead."""
+    return tx.execute(SET_MARK, {"of_lead": lead_id, "new_mark": mark, "at": tx.now, "by": by}).rowcount == 1
+
+
+def note_bounce(tx: Transaction, lead_id: str) -> None:
+    """Records that a server refused a mail to the lead's customer for good."""
+    tx.execute(NOTE_BOUNCE, {"of_lead": lead_id, "at": tx.now})

@@ -1,0 +1,158 @@
+"""The leads that wait in quarantine (docs/protocol.md#quarantine): their state, and what a person decided about them.
+
+The caller of a function that writes holds the dealer's lock. Each statement that finds waiting leads reads a partial
+index that has only those, so it needs the state as a literal.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Literal, NamedTuple
+
+from sqlalchemy import bindparam, case, delete, func, literal_column, or_, select, tuple_, update
+
+from dealer_agent.leads.records import LeadRecord
+from dealer_agent.leads.statuses import REFUSED, RELEASED, WAITING, Mark, QuarantineState
+from dealer_agent.storage.columns import ExternalText, UtcTime
+from dealer_agent.storage.leads.prepared_statements import Prepared
+from dealer_agent.storage.leads.stored_leads import LEAD_COLUMNS, leads_in
+from dealer_agent.storage.schema import lead_events, leads, of_dealer, of_lead
+from dealer_agent.storage.transaction import Transaction
+
+
+class Review(NamedTuple):
+    """What people said of a lead: the decision about its quarantine, and its mark. Names are those of staff."""
+
+    quarantine: QuarantineState | None
+    quarantined_at: datetime | None
+    decided_at: datetime | None
+    decided_by: str | None
+    decided_why: str | None
+    mark: Mark | None
+    marked_at: datetime | None
+    marked_by: str | None
+
+
+class WaitingLeads(NamedTuple):
+    """The leads of one caller that wait: their number, since when, and the id of the first. None is anonymous."""
+
+    caller: str | None
+    number: int
+    oldest: datetime
+    first_id: str
+
+
+# An erasure ends the wait: nothing is left to deliver.
+_WAITS = (of_dealer(leads), leads.c.quarantine == literal_column(f"'{WAITING}'"), leads.c.erased_at.is_(None))
+_BY_WAIT = (leads.c.quarantined_at, leads.c.lead_id)
+_OF_CALLER = leads.c.caller.is_not_distinct_from(bindparam("caller", type_=ExternalText))
+
+HOLD = Prepared(
+    update(leads)
+    .where(of_lead(leads), or_(leads.c.quarantine.is_(None), leads.c.quarantine != WAITING))
+    .values(
+        quarantine=WAITING,
+        # Nobody got what was refused, so the time since which it is held stays.
+        quarantined_at=case(
+            (leads.c.quarantine == REFUSED, leads.c.quarantined_at), else_=bindparam("at", type_=UtcTime)
+        ),
+    )
+)
+
+READ_STATE = select(leads.c.quarantine).where(of_lead(leads))
+
+READ_REVIEW = select(*(leads.c[name] for name in Review._fields)).where(of_lead(leads))
+
+LIST_WAITING = select(*LEAD_COLUMNS).where(*_WAITS).order_by(*_BY_WAIT).limit(bindparam("limit"))
+
+LIST_WAITING_OF = LIST_WAITING.where(_OF_CALLER)
+
+FIND_WAITING_OF = (
+    select(leads.c.lead_id, leads.c.quarantined_at)
+    .where(
+        *_WAITS,
+        _OF_CALLER,
+        tuple_(*_BY_WAIT) > tuple_(bindparam("after_time", type_=UtcTime), bindparam("after_id")),
+    )
+    .order_by(*_BY_WAIT)
+    .limit(bindparam("limit"))
+)
+
+COUNT_WAITING = (
+    select(leads.c.caller, func.count(), func.min(leads.c.quarantined_at, type_=UtcTime), func.min(leads.c.lead_id))
+    .where(*_WAITS)
+    .group_by(leads.c.caller)
+    .order_by(func.min(leads.c.quarantined_at))
+)
+
+COUNT_WAITING_OF = select(func.count()).select_from(leads).where(*_WAITS, _OF_CALLER)
+
+DECIDE = (
+    update(leads)
+    .where(of_lead(leads), *_WAITS)
+    .values(
+        quarantine=bindparam("state"),
+        decided_at=bindparam("at"),
+        decided_by=bindparam("by"),
+        decided_why=bindparam("why"),
+    )
+)
+
+DELETE_HELD_ADDITIONS = delete(lead_events).where(of_lead(lead_events), lead_events.c.at >= bindparam("since"))
+
+
+def hold(tx: Transaction, lead_id: str) -> None:
+    """Lets a lead wait in quarantine, from now on. One that waits or was refused keeps its time."""
+    HOLD.write(tx, {"of_lead": lead_id, "at": tx.now})
+
+
+def is_held(tx: Transaction, lead_id: str) -> bool:
+    """Whether a lead waits in quarantine, or was refused there."""
+    return tx.execute(READ_STATE, {"of_lead": lead_id}).scalar() in (WAITING, REFUSED)
+
+
+def read_review(tx: Transaction, lead_id: str) -> Review | None:
+    """What people said of a lead; None if there is no such lead."""
+    row = tx.execute(READ_REVIEW, {"of_lead": lead_id}).one_or_none()
+    return None if row is None else Review(*row)
+
+
+def list_waiting(tx: Transaction, limit: int, *, of_caller: Sequence[str | None] = ()) -> list[LeadRecord]:
+    """The leads that wait, the longest waiting first. `of_caller` has one caller, or none for all callers."""
+    if of_caller:
+        return leads_in(tx, tx.execute(LIST_WAITING_OF, {"limit": limit, "caller": of_caller[0]}))
+    return leads_in(tx, tx.execute(LIST_WAITING, {"limit": limit}))
+
+
+def find_waiting(
+    tx: Transaction, caller: str | None, after: tuple[datetime, str], limit: int
+) -> list[tuple[str, datetime]]:
+    """The ids and times of waiting leads of a caller that come after another one, the longest waiting first."""
+    sought = {"caller": caller, "limit": limit, "after_time": after[0], "after_id": after[1]}
+    return [(row.lead_id, row.quarantined_at) for row in tx.execute(FIND_WAITING_OF, sought)]
+
+
+def waiting_by_caller(tx: Transaction) -> list[WaitingLeads]:
+    """How many leads of each caller wait. The caller whose lead waits longest comes first."""
+    return [WaitingLeads(*row) for row in tx.execute(COUNT_WAITING)]
+
+
+def count_waiting(tx: Transaction, caller: str | None) -> int:
+    """How many leads of a caller wait. None is anonymous."""
+    return int(tx.execute(COUNT_WAITING_OF, {"caller": caller}).scalar_one())
+
+
+def decide(
+    tx: Transaction, lead_id: str, state: Literal["released", "refused"] | None, *, by: str, why: str | None = None
+) -> bool:
+    """Ends the wait of a lead. Returns False, and changes nothing, if it does not wait.
+
+    With `state` None the lead is as before, because staff had it before it waited.
+    """
+    assert state in (RELEASED, REFUSED, None)
+    decided = {"of_lead": lead_id, "state": state, "at": tx.now, "by": by, "why": why}
+    return tx.execute(DECIDE, decided).rowcount == 1
+
+
+def delete_held_additions(tx: Transaction, lead_id: str, since: datetime) -> None:
+    """Deletes what was added to a lead while it waited."""
+    tx.execute(DELETE_HELD_ADDITIONS, {"of_lead": lead_id, "since": since})

@@ -1,0 +1,31 @@
+"""The nonces of signed requests, for installations whose machines share a PostgreSQL (`server.nonces`)."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from sqlalchemy import bindparam, delete
+
+from dealer_agent.storage.schema import nonces, of_dealer, upsert
+from dealer_agent.storage.transaction import Transaction
+
+ADD_NONCE = upsert(nonces, "NOTHING")
+
+DELETE_EXPIRED = delete(nonces).where(of_dealer(nonces), nonces.c.expires_at < bindparam("at"))
+
+
+def add_nonces(tx: Transaction, found: Mapping[bytes, datetime]) -> set[bytes]:
+    """Adds nonces with the times until which they must be remembered. Returns those that were not there.
+
+    A transaction waits for another one that adds the same nonce: exactly one of them gets it.
+    """
+    new = set()
+    # In one order, so that two transactions never wait for each other.
+    for nonce, expires_at in sorted(found.items()):
+        if tx.execute(ADD_NONCE, {"nonce": nonce, "expires_at": expires_at}).rowcount:
+            new.add(nonce)
+    return new
+
+
+def delete_expired_nonces(tx: Transaction) -> None:
+    """Deletes the nonces that nobody can use again."""
+    tx.execute(DELETE_EXPIRED, {"at": tx.now})

@@ -1,0 +1,84 @@
+"""The agents that a dealer has seen: what its leads, its counts of requests and its tokens say about each."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from sqlalchemy import bindparam, func, select
+
+from dealer_agent.callers.caller import is_identity, token_caller
+from dealer_agent.storage.schema import daily_counts, leads, of_dealer
+from dealer_agent.storage.tokens import list_tokens
+from dealer_agent.storage.transaction import Transaction
+
+ANONYMOUS_IDENTITY = ""
+"""The identity of all anonymous callers together."""
+
+
+class SeenAgent(NamedTuple):
+    """An agent. `name` is that of its token. `requests` are the answered ones by skill, as far as counts are kept.
+
+    `seen_at` is the newest of its last lead, the last use of its token, and the start of its last day with requests.
+    """
+
+    identity: str
+    name: str = ""
+    leads: int = 0
+    last_lead_at: datetime | None = None
+    seen_at: datetime | None = None
+    requests: Mapping[str, int] = {}
+
+
+_counts = daily_counts.c
+
+COUNT_LEADS = (
+    select(leads.c.caller, func.count(), func.max(leads.c.received_at))
+    .where(of_dealer(leads), leads.c.caller.is_not(None))
+    .group_by(leads.c.caller)
+)
+
+COUNT_ALL_LEADS = select(func.count()).select_from(leads).where(of_dealer(leads))
+
+FIND_LAST_ANONYMOUS = (
+    select(leads.c.received_at)
+    .where(of_dealer(leads), leads.c.caller.is_(None))
+    .order_by(leads.c.received_at.desc())
+    .limit(1)
+)
+
+SUM_REQUESTS = (
+    select(_counts.item, func.sum(_counts.number), func.max(_counts.day))
+    .where(of_dealer(daily_counts), _counts.subject == bindparam("about"))
+    .group_by(_counts.item)
+)
+
+
+def seen_agents(tx: Transaction) -> dict[str, SeenAgent]:
+    """The known callers that the dealer has seen or given a token, and the anonymous ones together, by identity."""
+    found = {ANONYMOUS_IDENTITY: SeenAgent(ANONYMOUS_IDENTITY)}
+    for token in list_tokens(tx):
+        if token.purpose == "skills":
+            identity = token_caller(token.token_id).identity
+            found[identity] = SeenAgent(identity, token.name, seen_at=token.used_at)
+    known = 0
+    for identity, number, at in tx.execute(COUNT_LEADS):
+        known += number
+        agent = found.get(identity, SeenAgent(identity))
+        found[identity] = agent._replace(leads=number, last_lead_at=at, seen_at=_newer(agent.seen_at, at))
+    last = tx.execute(FIND_LAST_ANONYMOUS).scalar()
+    found[ANONYMOUS_IDENTITY] = SeenAgent(
+        ANONYMOUS_IDENTITY, "", tx.execute(COUNT_ALL_LEADS).scalar_one() - known, last, last
+    )
+    for item, number, day in tx.execute(SUM_REQUESTS, {"about": "agents"}):
+        identity, _, skill = item.rpartition(" ")
+        if not is_identity(identity):
+            continue
+        agent = found.get(identity, SeenAgent(identity))
+        seen_at = _newer(agent.seen_at, datetime.fromisoformat(day).replace(tzinfo=UTC))
+        requests = {**agent.requests, skill: agent.requests.get(skill, 0) + int(number)}
+        found[identity] = agent._replace(seen_at=seen_at, requests=requests)
+    return found
+
+
+def _newer(one: datetime | None, other: datetime | None) -> datetime | None:
+    return max((at for at in (one, other) if at is not None), default=None)
