@@ -158,7 +158,9 @@ class Status(NamedTuple):
     def kinds(self) -> list[type[ProtocolError]]:
         """The errors with this status. For a status of the transport (413, 415), first the error sent with it."""
         kind, status = type(self.example), self.example.http
-        return [kind] * (status != kind.http) + [other for other in ERRORS.values() if other.http == status]
+        return [kind] * (status != kind.http) + [
+            other for other in ERRORS.values() if status in {other.http, *other.other_http}
+        ]
 
 
 def _status(http: int, code: str, meaning: str = "", example: Sequence[Any] = ()) -> Status:

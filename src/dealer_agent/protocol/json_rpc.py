@@ -17,7 +17,7 @@ from dealer_agent.protocol.vocabulary import Vocabularies
 INVALID_REQUEST, METHOD_NOT_FOUND = -32600, -32601
 
 HTTP_STATUSES = frozenset({401, 408, 413, 415, 429})
-"""The HTTP statuses that errors keep. Every other response to a call has status 200."""
+"""The HTTP statuses that errors keep, besides those of `ProtocolError.keeps_http`."""
 
 NO_ID = b"null"
 
