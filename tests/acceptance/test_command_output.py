@@ -70,6 +70,8 @@ def commands(name: str = "", command: Any = None) -> Iterator[tuple[str, Any]]:
         yield from commands(f"{name} {inner}", command.get_command(context, inner))
 
 
+AGENT_ORIGIN = f"https://{'shopping.' * 6}agent.example"
+
 WITH_JSON = [
     name
     for name, command in commands()
@@ -130,6 +132,9 @@ def words_of(dealer: Filled, folder: Path, place: tuple[str, ...], edited: Path)
         succeed_here("inventory", "hide", unit, *here)
     evidence, keyless = folder / "evidence.jsonl", folder / "keyless"
     succeed_here("consent", "export", "customer0@example.com", "--out", evidence, *here)
+    forgotten = "https://forgotten.example"
+    for agent in (AGENT_ORIGIN, forgotten):
+        succeed_here("agents", "block", agent, "--reason", "r" * 60, *here)
     revoked = succeed_here("tokens", "create", "B" * 60, *here).split("_")[1]
     keyless.mkdir(mode=0o700)
     (keyless / "dealer.toml").write_text((dealer.folder / "dealer.toml").read_text())
@@ -187,6 +192,13 @@ def words_of(dealer: Filled, folder: Path, place: tuple[str, ...], edited: Path)
         "tokens create": ("A Shopping Agent", *here),
         "tokens list": here,
         "tokens revoke": (revoked, *here),
+        "agents list": here,
+        "agents show": (AGENT_ORIGIN, *here),
+        "agents allow": (AGENT_ORIGIN, *here),
+        "agents limit": (AGENT_ORIGIN, "--rate", "inventory.search=1/minute", "--reason", "r" * 60, *here),
+        "agents quarantine": (AGENT_ORIGIN, *here),
+        "agents block": (AGENT_ORIGIN, *here),
+        "agents forget": (forgotten, *here),
     }
 
 
@@ -251,7 +263,7 @@ TABLES = (
     "doctor", "report",
     "accesses list", "appointments list --all --past 30", "deliveries list", "inventory history", "inventory held",
     "inventory list", "keys list",
-          "leads list", "leads list Maximiliana", "leads show", "tokens list", "consent show",
+          "leads list", "leads list Maximiliana", "leads show", "tokens list", "agents list", "agents show", "consent show",
           "deliveries show", "feeds list", "feeds files", "alerts list", "alerts history")  # fmt: skip
 OF_INSTALLATION = ("dealers list", "dealers history", "dealers host list")
 

@@ -44,6 +44,10 @@ HELP = {
     ("tokens",): ("create", "list", "revoke"),
     ("tokens", "create"): ("once", "--dir"),
     ("tokens", "revoke"): ("tokens list",),
+    ("agents",): ("list", "show", "allow", "limit", "quarantine", "block", "forget"),
+    ("agents", "show"): ("https://agent.example", "token:ID", "ISSUER#CLIENT", "class", "commands"),
+    ("agents", "limit"): ("--skill", "--rate", "--leads-a-day", "--reason", "--dealer"),
+    ("agents", "quarantine"): ("20 leads a day",),
 }
 
 

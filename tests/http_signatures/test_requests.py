@@ -352,7 +352,10 @@ def _meaning(values: dict[str, str]) -> object:
     import http_sf
 
     try:
-        return {name: http_sf.parse(value.encode("latin-1"), tltype="dictionary") for name, value in values.items()}
+        return {
+            name: http_sf.parse(value.strip(" \t").encode("latin-1"), tltype="dictionary")
+            for name, value in values.items()
+        }
     except ValueError:
         return None
 

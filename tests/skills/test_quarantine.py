@@ -4,6 +4,7 @@ See docs/protocol.md#quarantine. On both databases.
 """
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -16,8 +17,10 @@ from tests.skills.visiting import LOT, NOW, asking, at, visit
 from tests.storage.calls import list_leads, lock_at, read, read_at
 
 from dealer_agent.lead_intake.decisions import Decided, Decisions
+from dealer_agent.leads.lead_view import lead_view
 from dealer_agent.leads.timetable import Timetable
 from dealer_agent.storage.deliveries.notices import erase
+from dealer_agent.storage.leads.lead_record import lead_details
 from dealer_agent.storage.leads.monthly_reports import count_leads
 from dealer_agent.storage.leads.quarantine import count_waiting, list_waiting, waiting_by_caller
 from dealer_agent.storage.leads.stored_leads import get_lead
@@ -263,3 +266,40 @@ def test_waiting_leads_are_counted_by_sender(intake: IntakeSetup) -> None:
     intake.take(a_lead(), LATER)
     found = read(intake.store, "ridgeline", waiting_by_caller)
     assert [(each.caller, each.number, each.oldest) for each in found] == [(CALLER, 2, NOW), (None, 1, LATER)]
+
+
+@pytest.mark.requirement("quarantine-release")
+def test_of_two_people_who_release_a_lead_at_once_one_does(intake: IntakeSetup) -> None:
+    answers = [intake.take(a_lead(), NOW, quarantined=True) for _ in range(5)]
+    with ThreadPoolExecutor(4) as people:
+        done = list(people.map(lambda answer: release(intake, answer), answers * 4))
+    assert sum(each is not None for each in done) == len(answers)
+    assert len(sent(intake)) == len(answers)
+
+
+@pytest.mark.requirement("quarantine-release")
+def test_a_release_that_is_stopped_in_the_middle_has_done_nothing(intake: IntakeSetup) -> None:
+    answer = intake.take(sams(visit(at("10:00"))), NOW, LOT, quarantined=True)
+
+    def release_and_fail(tx: Transaction) -> None:
+        assert Decisions(tx, CONTEXT, "kim").release(answer["lead_id"]) is not None
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        lock_at(LATER, intake.store, "ridgeline", release_and_fail)
+    assert waiting(intake) == [answer["lead_id"]]
+    assert sent(intake) == []
+    assert release(intake, answer) is not None
+
+
+@pytest.mark.requirement("quarantine-holds")
+def test_a_delivery_from_before_the_quarantine_says_nothing_that_came_later(intake: IntakeSetup) -> None:
+    first = sams(visit(at("10:00"))) | {"message": "Hello."}
+    answer = intake.take(first, NOW, LOT)
+    intake.take(first | {"message": "Buy my pills.", "appointment": visit(at("12:00"))}, LATER, LOT, quarantined=True)
+    with intake.store.read("ridgeline", LATER) as tx:
+        lead = lead_details(tx, answer["lead_id"])
+    assert lead is not None
+    view = lead_view(lead.before_quarantine(), WITH_PEOPLE)
+    assert view.messages == ("Hello.",)
+    assert view.visits == (), "the sender gave it up"

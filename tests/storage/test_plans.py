@@ -10,8 +10,8 @@ from tests.storage.current import make_current
 from tests.storage.samples import MONDAY
 
 from dealer_agent.storage.deliveries import outbox, sent_deliveries
+from dealer_agent.storage.leads import outcomes, quarantine, visits
 from dealer_agent.storage.leads import stored_leads as leads
-from dealer_agent.storage.leads import visits
 from dealer_agent.storage.privacy import consents, erasure, withdrawals
 from dealer_agent.storage.store import Store
 
@@ -41,6 +41,12 @@ KNOWN: dict[str, Any] = {
     "limit": 4,
     "how": "replaced",
     "at": MONDAY,
+    "month": MONDAY,
+    "year": MONDAY,
+    "least": 10,
+    "percent": 30,
+    "after_time": MONDAY,
+    "after_id": "L1",
 }
 
 
@@ -73,6 +79,25 @@ def parameters_of(statement: Select[Any] | Update | Delete) -> set[str]:
         pytest.param(withdrawals.READ_WITHDRAWALS, "ix_consent_events_withdrawals", id="all withdrawals"),
         pytest.param(leads.FIND_NEWEST.statement, "contact_hash=?", id="the newest leads of a person"),
         pytest.param(consents.READ_EVENTS_WITH_PROOFS, "lead_id=?", id="the proof of an erased lead"),
+        pytest.param(
+            outcomes.COUNT_OUTCOMES, "COVERING INDEX ix_leads_dealer_id_received_at", id="what became of leads"
+        ),
+        pytest.param(
+            outcomes.FIND_DOUBTFUL, "COVERING INDEX ix_leads_dealer_id_received_at", id="the agents whose leads are bad"
+        ),
+        pytest.param(outcomes.COUNT_OUTCOMES, "ix_consent_events_withdrawals", id="the leads with a withdrawal"),
+        *(
+            pytest.param(statement, "ix_leads_dealer_id_quarantined_at", id=f"what waits in quarantine, {number}")
+            for number, statement in enumerate(
+                (
+                    quarantine.LIST_WAITING,
+                    quarantine.LIST_WAITING_OF,
+                    quarantine.FIND_WAITING_OF,
+                    quarantine.COUNT_WAITING,
+                    quarantine.COUNT_WAITING_OF,
+                )
+            )
+        ),
         pytest.param(outbox.READ_WAITING, "lead_id=?", id="what of a lead still waits"),
         pytest.param(outbox.FIND_DUE.statement, "channel=?", id="what is due at a channel"),
     ],

@@ -132,7 +132,7 @@ CONDITIONS: dict[str, Condition] = {
             "At least `propose_quarantine_percent` of `[agents]` of the leads of a known agent in 30 days are spam or "
             "wrong (`dealer-agent leads mark`), or have a mail to the customer that was refused for good. The agent "
             "has sent at least 10.",
-            "It is less, or the agent is in quarantine or blocked.",
+            "It is less, the agent is in quarantine or blocked, or a person gave it a policy in the last 30 days.",
             unit=("lead", "leads"),
             quiet=AT_ONCE,
         ),

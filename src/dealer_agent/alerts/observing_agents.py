@@ -28,9 +28,7 @@ def observe_agents(tx: Transaction, settings: AgentsSettings) -> dict[str, list[
     doubtful = _doubtful(tx, settings, policies)
     return {
         "leads_quarantined": [_of_waiting(each) for each in waiting_by_caller(tx)[:MOST_AGENTS]],
-        "agent_doubtful": []
-        if settings.quarantine_automatically
-        else [_of_doubtful(agent, found) for agent, found in doubtful.items()],
+        "agent_doubtful": [_of_doubtful(agent, found) for agent, found in doubtful.items()],
         "agent_quarantined": [*_quarantined(tx, policies)],
     }
 
@@ -38,11 +36,13 @@ def observe_agents(tx: Transaction, settings: AgentsSettings) -> dict[str, list[
 def quarantine_doubtful_agents(tx: Transaction, settings: AgentsSettings) -> list[str]:
     """Puts agents whose leads are so bad into quarantine, if the settings say so. Returns their identities.
 
-    It changes no policy that says quarantine or block already.
+    An agent that a person gave a policy of its own is only proposed.
     """
     if not settings.quarantine_automatically:
         return []
-    doubtful = _doubtful(tx, settings, list_policies(tx))
+    policies = list_policies(tx)
+    own = {each.agent for each in policies}
+    doubtful = {agent: found for agent, found in _doubtful(tx, settings, policies).items() if agent not in own}
     for agent, found in doubtful.items():
         set_policy(tx, agent, Policy("quarantine"), actor=PROGRAM, reason=words_of(found))
     return list(doubtful)
@@ -58,10 +58,18 @@ def words_of(found: Outcomes) -> str:
 
 
 def _doubtful(tx: Transaction, settings: AgentsSettings, policies: list[PolicyChange]) -> dict[str, Outcomes]:
-    """The agents above the threshold that are neither in quarantine nor blocked."""
-    held = {each.agent for each in policies if each.policy is not None and each.policy.state in ("quarantine", "block")}
+    """The agents above the threshold, without those about which somebody has decided.
+
+    They are in quarantine or blocked, or a person gave them a policy in the last 30 days.
+    """
+    decided = {
+        each.agent
+        for each in policies
+        if each.policy is not None
+        and (each.policy.state in ("quarantine", "block") or (each.set_by != PROGRAM and each.set_at > tx.now - MONTH))
+    }
     found = doubtful_agents(tx, LEAST_LEADS, settings.propose_quarantine_percent)
-    return {agent: found[agent] for agent in sorted(found.keys() - held)[:MOST_AGENTS]}
+    return {agent: found[agent] for agent in sorted(found.keys() - decided)[:MOST_AGENTS]}
 
 
 def _of_waiting(waiting: WaitingLeads) -> Observation:

@@ -43,7 +43,8 @@ class StoredKeySet(NamedTuple):
 
 _THIS = (of_dealer(key_sets), key_sets.c.source == bindparam("sought"))
 
-ADD_SOURCE = upsert(key_sets, "NOTHING")
+# PostgreSQL counts no rows of an INSERT.
+ADD_SOURCE = upsert(key_sets, "NOTHING").returning(key_sets.c.source)
 
 PIN_SOURCE = upsert(key_sets, "UPDATE SET pinned_until = excluded.pinned_until")
 
@@ -121,7 +122,7 @@ def ask_for_keys(tx: Transaction, sources: Iterable[str]) -> int:
             break
         row = {"source": source, "version": 1, "asked_at": tx.now, "used_at": tx.now}
         if (
-            tx.execute(ADD_SOURCE, row).rowcount
+            tx.execute(ADD_SOURCE, row).one_or_none() is not None
             or tx.execute(ASK_AGAIN, {"sought": source, "since": since, "at": tx.now}).rowcount
         ):
             add_job_at(tx, KEYS_OF_OTHERS, tx.now, source)

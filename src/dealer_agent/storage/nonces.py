@@ -8,7 +8,8 @@ from sqlalchemy import bindparam, delete
 from dealer_agent.storage.schema import nonces, of_dealer, upsert
 from dealer_agent.storage.transaction import Transaction
 
-ADD_NONCE = upsert(nonces, "NOTHING")
+# PostgreSQL counts no rows of an INSERT.
+ADD_NONCE = upsert(nonces, "NOTHING").returning(nonces.c.nonce)
 
 DELETE_EXPIRED = delete(nonces).where(of_dealer(nonces), nonces.c.expires_at < bindparam("at"))
 
@@ -21,7 +22,7 @@ def add_nonces(tx: Transaction, found: Mapping[bytes, datetime]) -> set[bytes]:
     new = set()
     # In one order, so that two transactions never wait for each other.
     for nonce, expires_at in sorted(found.items()):
-        if tx.execute(ADD_NONCE, {"nonce": nonce, "expires_at": expires_at}).rowcount:
+        if tx.execute(ADD_NONCE, {"nonce": nonce, "expires_at": expires_at}).one_or_none() is not None:
             new.add(nonce)
     return new
 
