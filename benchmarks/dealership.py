@@ -31,29 +31,29 @@ path = "leads"
 """The section of the demo's profile that sends leads to a folder."""
 
 
-def make_dealer(directory: Path, vehicles: int, env: Mapping[str, str] | None = None) -> None:
+def make_dealer(folder: Path, vehicles: int, env: Mapping[str, str] | None = None) -> None:
     """Settings, keys and stock, as `init` and `inventory import` make them. The rate limits are raised; all else is
     default.
 
     `env` is the environment of the service.
     """
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    write_settings(directory)
-    create_key_file(directory)
-    settings = load_settings(directory, env or {})
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_settings(folder)
+    create_key_file(folder)
+    settings = load_settings(folder, env or {})
     migrate(settings.database_url)
     feed = read_feed(msgspec.json.encode(feed_units(vehicles)))
     with Store.open(settings.database_url, settings.cipher) as store:
         import_feed(store, settings.dealer, feed, source="benchmark", at=datetime.now(UTC))
 
 
-def write_settings(directory: Path, channel: str = FOLDER_CHANNEL) -> None:
+def write_settings(folder: Path, channel: str = FOLDER_CHANNEL) -> None:
     """dealer.toml with this channel at each rooftop."""
     rates = "\n".join(f'{name} = "{RATE}"' for name in RATES)
     toml = demo_dealer_toml()
     assert FOLDER_CHANNEL in toml, "the demo's leads go to a folder"
     toml = toml.replace(FOLDER_CHANNEL, channel)
-    (directory / "dealer.toml").write_text(f"{toml}\n[rate_limits]\n{rates}\n", encoding="utf-8")
+    (folder / "dealer.toml").write_text(f"{toml}\n[rate_limits]\n{rates}\n", encoding="utf-8")
 
 
 def feed_units(vehicles: int) -> list[dict[str, Any]]:

@@ -141,25 +141,25 @@ def _middle(turns: Iterable[Any]) -> Any:
 class _Round:
     """One round with a new dealer."""
 
-    directory: Path
+    folder: Path
     kind: DatabaseKind
     database: OpenDatabase
     requests: list[bytes]
     seconds: float
 
     def figures(self) -> DatabaseFigures:
-        bare = self.kind.bare_commits(self.directory, min(self.seconds, 2))
-        make_dealer(self.directory, VEHICLES, self.database.env)
-        write_settings(self.directory, "")
+        bare = self.kind.bare_commits(self.folder, min(self.seconds, 2))
+        make_dealer(self.folder, VEHICLES, self.database.env)
+        write_settings(self.folder, "")
         third = LEADS // 3
         with self._service() as server:
-            write_stock(server, self.directory)
+            write_stock(server, self.folder)
             leads, database_cpu = self._load(server, self.requests[:third])
         stored = self._stored()
         # A visit at an occupied time is refused, but its lead is stored.
         assert stored >= leads.answered, f"{leads.answered} leads were answered, {stored} stored"
         with peer("crm", pinned=False) as crm:
-            write_settings(self.directory, CRM_CHANNEL % crm.port)
+            write_settings(self.folder, CRM_CHANNEL % crm.port)
             waiting = self._enqueue()
             with self._service() as server:
                 deliveries = self._delivered(server, crm, waiting)
@@ -182,22 +182,22 @@ class _Round:
 
     def kept_by_sdk(self) -> Load:
         """The same leads, sent to the peer, which checks them and appends them to a list."""
-        env = {STOCK_FILE: str(self.directory / "stock.json"), DEALER_FILE: str(self.directory / "dealer.json")}
-        write_requests(self.directory / "requests", self.requests[: LEADS // 3])
+        env = {STOCK_FILE: str(self.folder / "stock.json"), DEALER_FILE: str(self.folder / "dealer.json")}
+        write_requests(self.folder / "requests", self.requests[: LEADS // 3])
         with peer("sdk_dealer", env) as server:
-            load = measure(server, self.directory / "requests", seconds=self.seconds, connections=CONNECTIONS)
+            load = measure(server, self.folder / "requests", seconds=self.seconds, connections=CONNECTIONS)
         assert not load.refused, f"{load.refused} leads were refused"
         return load
 
     def _service(self) -> Any:
-        return dealer_agent(self.directory, WORKERS, pinned=False, env=self.database.env)
+        return dealer_agent(self.folder, WORKERS, pinned=False, env=self.database.env)
 
     def _settings(self) -> Settings:
-        return load_settings(self.directory, self.database.env)
+        return load_settings(self.folder, self.database.env)
 
     def _load(self, server: Server, requests: list[bytes]) -> tuple[Load, float]:
         """Leads at full rate, and microseconds of the database for each lead."""
-        path = self.directory / "requests"
+        path = self.folder / "requests"
         write_requests(path, requests)
         before = self.database.cpu_seconds()
         load = measure(server, path, seconds=self.seconds, connections=CONNECTIONS, pinned=False)

@@ -101,26 +101,26 @@ def _units_of(cold: tuple[int, list[str]]) -> int:
     return cold[0] * len(cold[1])
 
 
-def write_installation(directory: Path, *, snapshot_memory_mib: int, workers: int) -> None:
+def write_installation(folder: Path, *, snapshot_memory_mib: int, workers: int) -> None:
     """installation.toml with raised rate limits. All else is default."""
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     rates = "\n".join(f'{name} = "{RATE}"' for name in (*RATES, "health"))
-    (directory / "installation.toml").write_text(
+    (folder / "installation.toml").write_text(
         f'[installation]\npublic_url = "https://agents.example.com"\nworkers = {workers}\n'
         f"snapshot_memory_mib = {snapshot_memory_mib}\n\n[rate_limits]\n{rates}\n",
         encoding="utf-8",
     )
 
 
-def prepare(directory: Path, admin_url: str, service_url: str, sizes: dict[str, int]) -> Prepared:
+def prepare(folder: Path, admin_url: str, service_url: str, sizes: dict[str, int]) -> Prepared:
     """Makes keys, dealers and stock. `admin_url` is that of a superuser. The database has its tables already."""
     started = time.perf_counter()
-    create_key_file(directory)
+    create_key_file(folder)
     with psycopg.connect(admin_url) as connection:
         _write(connection, sizes)
     with psycopg.connect(admin_url, autocommit=True) as connection:
         connection.execute("ANALYZE")
-    _make_keys(load_installation(directory, {"DATABASE_URL": service_url}), list(sizes))
+    _make_keys(load_installation(folder, {"DATABASE_URL": service_url}), list(sizes))
     return Prepared(len(sizes), sum(sizes.values()), max(sizes.values()), time.perf_counter() - started)
 
 

@@ -93,33 +93,33 @@ class _Sink(asyncio.Transport):
 
 def metrics_figures(rounds: int, progress: Callable[[str], None]) -> MetricsFigures:
     """Measures searches and single vehicles."""
-    with tempfile.TemporaryDirectory() as folder:
-        directory = Path(folder)
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
         progress(f"a dealer with {VEHICLES:,} vehicles")
-        make_dealer(directory / "dealer", VEHICLES)
-        with (directory / "dealer" / "dealer.toml").open("a", encoding="utf-8") as settings:
+        make_dealer(folder / "dealer", VEHICLES)
+        with (folder / "dealer" / "dealer.toml").open("a", encoding="utf-8") as settings:
             # The log of this process would fill the terminal.
             settings.write('\n[logs]\nlevel = "error"\n')
-        with dealer_agent(directory / "dealer") as server:
-            stock = write_stock(server, directory)
+        with dealer_agent(folder / "dealer") as server:
+            stock = write_stock(server, folder)
         requests = {load: [post(ask.body) for ask in asks(LOADS[load], stock)][:REQUESTS] for load in (SEARCH, VEHICLE)}
-        sockets = directory / "s"
+        sockets = folder / "s"
         sockets.mkdir()
         os.environ[FOLDER_VARIABLE] = str(sockets)
         try:
-            return asyncio.run(_measured(directory / "dealer", sockets, requests, rounds, progress))
+            return asyncio.run(_measured(folder / "dealer", sockets, requests, rounds, progress))
         finally:
             del os.environ[FOLDER_VARIABLE]
 
 
 async def _measured(
-    directory: Path,
+    folder: Path,
     sockets: Path,
     requests: dict[str, list[bytes]],
     rounds: int,
     progress: Callable[[str], None],
 ) -> MetricsFigures:
-    app = application(load_served(directory, {}, "http://127.0.0.1:8080"))
+    app = application(load_served(folder, {}, "http://127.0.0.1:8080"))
     state: dict[str, Any] = {}
     started, over = asyncio.Event(), asyncio.Event()
 
@@ -134,7 +134,7 @@ async def _measured(
     running = asyncio.create_task(app({"type": "lifespan", "state": state}, receive, cast(Send, send)))
     await started.wait()
     (service,) = app.dealers.opened.values()
-    counts = service.replies
+    counts = service.response_counts
     figures = []
     for load, sent in requests.items():
         measured = []
@@ -142,7 +142,7 @@ async def _measured(
             progress(f"{load}, round {number + 1}")
 
             def switch(*, on: bool) -> None:
-                service.replies = counts if on else None
+                service.response_counts = counts if on else None
 
             measured.append(await _round(app, state, sent, switch))
         figures.append(_compared(load, measured))

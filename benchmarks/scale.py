@@ -43,21 +43,21 @@ def scale_figures(sizes: tuple[int, ...], rounds: int, seconds: float, progress:
     """Measures the mix of requests. Raises WrongAnswerError."""
     rows = []
     for vehicles in sizes:
-        with tempfile.TemporaryDirectory() as folder:
-            directory = Path(folder)
+        with tempfile.TemporaryDirectory() as made:
+            folder = Path(made)
             progress(f"a dealer with {vehicles:,} vehicles")
-            make_dealer(directory, vehicles)
+            make_dealer(folder, vehicles)
             loads: dict[int, list[Load]] = {workers: [] for workers in WORKERS}
             memory: dict[int, Memory] = {}
             for number in range(1, rounds + 1):
                 for workers in WORKERS:
                     progress(f"{vehicles:,} vehicles, round {number}: {workers} workers")
-                    with dealer_agent(directory, workers, pinned=False) as server:
+                    with dealer_agent(folder, workers, pinned=False) as server:
                         if number == workers == 1:
-                            asked = asks(MIX, write_stock(server, directory))
-                            write_requests(directory / "requests", (post(ask.body) for ask in asked))
+                            asked = asks(MIX, write_stock(server, folder))
+                            write_requests(folder / "requests", (post(ask.body) for ask in asked))
                         load = measure(
-                            server, directory / "requests", seconds=seconds, connections=CONNECTIONS, pinned=False
+                            server, folder / "requests", seconds=seconds, connections=CONNECTIONS, pinned=False
                         )
                         check_refusals(asked, load, CONNECTIONS)
                         loads[workers].append(load)

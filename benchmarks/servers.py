@@ -90,19 +90,19 @@ def ask(port: int, method: str, path: str, body: bytes = b"") -> tuple[int, byte
 
 @contextmanager
 def dealer_agent(
-    directory: Path, workers: int = 1, *, pinned: bool = True, env: Mapping[str, str] | None = None
+    folder: Path, workers: int = 1, *, pinned: bool = True, env: Mapping[str, str] | None = None
 ) -> Iterator[Server]:
     """Our service as a user starts it. Its log goes to a file beside the stock."""
-    serve = ["-m", "dealer_agent.cli", "serve", "--dir", str(directory), "--workers", str(workers)]
-    with _running(serve, "/readyz", env or {}, directory / "serve.log", pinned=pinned) as (port, pid):
+    serve = ["-m", "dealer_agent.cli", "serve", "--dir", str(folder), "--workers", str(workers)]
+    with _running(serve, "/readyz", env or {}, folder / "serve.log", pinned=pinned) as (port, pid):
         yield Server(port, pid, _workers_of(pid, workers))
 
 
 @contextmanager
-def installation(directory: Path, workers: int, env: Mapping[str, str]) -> Iterator[Server]:
+def installation(folder: Path, workers: int, env: Mapping[str, str]) -> Iterator[Server]:
     """The service of an installation. Its log goes to a file in the folder."""
-    serve = ["-m", "dealer_agent.cli", "serve", "--dir", str(directory), "--workers", str(workers)]
-    with _running(serve, "/readyz", env, directory / "serve.log", pinned=False) as (port, pid):
+    serve = ["-m", "dealer_agent.cli", "serve", "--dir", str(folder), "--workers", str(workers)]
+    with _running(serve, "/readyz", env, folder / "serve.log", pinned=False) as (port, pid):
         yield Server(port, pid, _workers_of(pid, workers))
 
 

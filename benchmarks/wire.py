@@ -108,18 +108,18 @@ def wire_figures(plans: Sequence[Plan], progress: Callable[[str], None]) -> Wire
     agreements: dict[int, Agreement] = {}
     for plan in plans:
         progress(f"a dealer with {plan.vehicles:,} vehicles")
-        with tempfile.TemporaryDirectory() as folder, ExitStack() as running:
-            directory = Path(folder)
-            make_dealer(directory / "dealer", plan.vehicles)
-            servers = {OURS: running.enter_context(dealer_agent(directory / "dealer"))}
-            stock = write_stock(servers[OURS], directory)
-            env = {STOCK_FILE: str(directory / "stock.json"), DEALER_FILE: str(directory / "dealer.json")}
+        with tempfile.TemporaryDirectory() as made, ExitStack() as running:
+            folder = Path(made)
+            make_dealer(folder / "dealer", plan.vehicles)
+            servers = {OURS: running.enter_context(dealer_agent(folder / "dealer"))}
+            stock = write_stock(servers[OURS], folder)
+            env = {STOCK_FILE: str(folder / "stock.json"), DEALER_FILE: str(folder / "dealer.json")}
             servers[BARE] = running.enter_context(peer("static"))
             servers[SDK] = running.enter_context(peer("sdk_dealer", env))
             servers[SDK_ALONE] = running.enter_context(peer("sdk_constant"))
             for load in plan.loads:
                 asked = asks(LOADS[load], stock)
-                write_requests(directory / "requests", (post(request.body) for request in asked))
+                write_requests(folder / "requests", (post(request.body) for request in asked))
                 got = replies(servers[OURS], asked)
                 check_replies(asked, got)
                 size = sum(len(reply.body) for reply in got) // len(got)
@@ -128,18 +128,18 @@ def wire_figures(plans: Sequence[Plan], progress: Callable[[str], None]) -> Wire
                     few = COMPARED if plan.vehicles < 10_000 else COMPARED // 5
                     agreements[plan.vehicles] = agreement(asked[:few], got[:few], replies(servers[SDK], asked[:few]))
                 figures.append(
-                    _compared(plan, load, size, asked, servers, directory / "requests", progress),
+                    _compared(plan, load, size, asked, servers, folder / "requests", progress),
                 )
     return WireFigures(figures, agreements)
 
 
-def write_stock(server: Server, directory: Path) -> list[Unit]:
+def write_stock(server: Server, folder: Path) -> list[Unit]:
     """Reads the whole stock and the dealer's information over HTTP, for the peer and for the requests."""
     stock: list[Unit] = []
     while page := _data(server, "inventory.search", pagination={"skip": len(stock), "limit": 100})["vehicles"]:
         stock += page
-    (directory / "stock.json").write_bytes(msgspec.json.encode(stock))
-    (directory / "dealer.json").write_bytes(msgspec.json.encode(_data(server, "dealer.information")))
+    (folder / "stock.json").write_bytes(msgspec.json.encode(stock))
+    (folder / "dealer.json").write_bytes(msgspec.json.encode(_data(server, "dealer.information")))
     return stock
 
 

@@ -121,8 +121,8 @@ def versions_page() -> str:
             "`AUTH_REQUIRED`: a refused token is a plain HTTP 401. An extra member of the dealer's feed stays in a "
             "listing.",
             "## Where the published texts disagree",
-            "The schemas decide. The published examples of requests and replies are valid by the schemas of their own "
-            "version.",
+            "The schemas decide. The published examples of requests and responses are valid by the schemas of their "
+            "own version.",
             disagreements,
         ),
     )
@@ -143,7 +143,7 @@ def _facets_without(version: PublishedVersion) -> str:
 
 _ROWS: tuple[tuple[str, Callable[[PublishedVersion], str]], ...] = (
     ("Meaning of `price`", lambda version: version.price),
-    ("Members that replies leave out", lambda version: _names(sorted(version.left_out))),
+    ("Members that responses leave out", lambda version: _names(sorted(version.left_out))),
     ("Filters that are refused", lambda version: _names(filters_of(sorted(version.unsearchable)))),
     ("Facets that are left out", _facets_without),
     ("`zip`, `offered_price` and the sort by it", lambda version: _yes(version.has_area_prices)),

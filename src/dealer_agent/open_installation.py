@@ -92,9 +92,9 @@ class OpenInstallation:
         """The dealers that may have feeds with files on this machine, and their folders."""
         installation = self.installation
         if installation.only is not None:
-            yield installation.only.dealer.id, installation.directory
+            yield installation.only.dealer.id, installation.folder
         else:
-            for folder in installation.directory.glob(f"{DEALERS}/[!.]*/feeds"):
+            for folder in installation.folder.glob(f"{DEALERS}/[!.]*/feeds"):
                 yield folder.parent.name, folder.parent
 
     def dealers_with_due(self) -> list[str]:
@@ -122,8 +122,8 @@ def open_store(installation: Installation) -> Store:
     return Store.open(installation.database_url, installation.cipher, many_dealers=many, most_connections=most)
 
 
-def delete_files_of_removed(store: Store, directory: Path, served: Container[str] = frozenset()) -> None:
-    """Deletes the folder and the snapshot of each removed dealer of the installation in `directory`.
+def delete_files_of_removed(store: Store, folder: Path, served: Container[str] = frozenset()) -> None:
+    """Deletes the folder and the snapshot of each removed dealer of the installation in `folder`.
 
     Every machine calls it for its own files, again and again: a process that was stopped may write a file after the
     removal.
@@ -132,7 +132,7 @@ def delete_files_of_removed(store: Store, directory: Path, served: Container[str
     never had the dealer. The dealers in `served` are not removed, so it leaves them out. Raises StorageError and
     OSError.
     """
-    folders = directory / DEALERS
+    folders = folder / DEALERS
     if not folders.is_dir():
         return
     found = {entry.name for entry in os.scandir(folders) if entry.name not in served and _ID.fullmatch(entry.name)}
@@ -144,9 +144,9 @@ def delete_files_of_removed(store: Store, directory: Path, served: Container[str
         with store.registration(dealer_id) as tx, suppress(FileNotFoundError):
             if was_removed(tx):
                 (folders / dealer_id).rename(folders / f"{_BEING_DELETED}{dealer_id}.{new_ulid()}")
-        for snapshot in (directory / SNAPSHOTS).glob(f"{dealer_id}.*"):
+        for snapshot in (folder / SNAPSHOTS).glob(f"{dealer_id}.*"):
             snapshot.unlink(missing_ok=True)
-    for folder in folders.glob(f"{_BEING_DELETED}*"):
+    for unwanted in folders.glob(f"{_BEING_DELETED}*"):
         # Another process of this machine may delete it too.
         with suppress(FileNotFoundError):
-            shutil.rmtree(folder)
+            shutil.rmtree(unwanted)

@@ -75,7 +75,7 @@ def asked(url: str, skill: str, *, token: str | None = None, **members: Any) -> 
     return answer(ask(url, skill, token=token, **members), skill)
 
 
-def refusal(response: httpx.Response) -> dict[str, Any]:
+def error_payload(response: httpx.Response) -> dict[str, Any]:
     """The payload of an error, after its envelope is looked at (docs/protocol.md#errors)."""
     error = response.json()["error"]
     assert set(error) == {"code", "message", "details"}

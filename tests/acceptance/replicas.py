@@ -57,7 +57,7 @@ def platform(
     dealers = marked_dealers()
     given = {"DATABASE_URL": service_url, **env}
     installation = make_marked(tmp_path / "installation", dealers, given, toml)
-    made = Platform(installation.directory, admin_url, given, dealers)
+    made = Platform(installation.folder, admin_url, given, dealers)
     try:
         yield made
     finally:

@@ -11,7 +11,7 @@ import httpx
 import msgspec
 import pytest
 from icalendar import Calendar
-from tests.acceptance.asking import ask, asked, lead, refusal
+from tests.acceptance.asking import ask, asked, error_payload, lead
 from tests.acceptance.dealers import FORD_VIN, stocked_dealer
 from tests.acceptance.running import Running, command_here, eventually, serving
 from tests.delivery.receivers import MailReceiver, always, receiving_mail
@@ -174,7 +174,7 @@ def test_who_has_the_secret_address_gets_the_calendar_until_it_is_revoked_and_ev
 
     secret = path.removeprefix("/calendar/").removesuffix(".ics")
     refused = ask(staff.running.url, "inventory.search", token=f"dat_{token_id}_{secret}")
-    assert refusal(refused)["code"] == "AUTH_REQUIRED", "it opens the calendar and no skill"
+    assert error_payload(refused)["code"] == "AUTH_REQUIRED", "it opens the calendar and no skill"
     eventually("all that is logged is there", lambda: refused.headers["x-request-id"] in staff.running.stderr())
     assert secret not in staff.running.stderr() + staff.running.said.read_text()
 
@@ -187,7 +187,7 @@ def test_who_has_the_secret_address_gets_the_calendar_until_it_is_revoked_and_ev
 def test_without_the_secret_there_is_nothing_at_the_address(staff: Staff, path: str) -> None:
     response = staff.get(path)
     assert response.status_code == 404
-    assert refusal(response)["message"] == refusal(staff.get("/nothing"))["message"]
+    assert error_payload(response)["message"] == error_payload(staff.get("/nothing"))["message"]
 
 
 def test_a_token_for_the_skills_opens_no_calendar(staff: Staff) -> None:
@@ -305,7 +305,7 @@ def test_who_guesses_at_secret_addresses_is_soon_refused(staff: Staff) -> None:
     guesses = (staff.get(f"/calendar/guess-{number}.ics") for number in range(45))
     refused = next(response for response in guesses if response.status_code != 404)
     assert refused.status_code == 429
-    assert refusal(refused)["code"] == "RATE_LIMITED"
+    assert error_payload(refused)["code"] == "RATE_LIMITED"
     assert int(refused.headers["retry-after"]) > 0
     path, _ = staff.subscribe()
     assert staff.get(path).status_code == 200, "who knows the address is let in"

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 import httpx
 import pytest
-from tests.acceptance.asking import answer, lead, refusal
+from tests.acceptance.asking import answer, error_payload, lead
 from tests.acceptance.crowd import send_at_once
 from tests.acceptance.dealers import HONDA_VIN, stock_of_three, stocked_dealer
 from tests.acceptance.running import serving
@@ -83,7 +83,7 @@ def booking(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 def status_of(response: httpx.Response) -> str:
     """What the buyer got: the visit's status, or the code of the refusal."""
     if response.status_code != 200:
-        return str(refusal(response)["code"])
+        return str(error_payload(response)["code"])
     return str(answer(response, "lead.submit")["appointment"]["status"])
 
 
@@ -139,7 +139,7 @@ def test_of_many_who_ask_for_the_only_time_all_others_are_refused_and_kept_as_le
         "APPOINTMENT_TIME_UNAVAILABLE": BUYERS - PLACES,
     }
     kept = {
-        refusal(response)["details"]["lead_id"]
+        error_payload(response)["details"]["lead_id"]
         if response.status_code == 409
         else answer(response, "lead.submit")["lead_id"]
         for response in responses

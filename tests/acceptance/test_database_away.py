@@ -6,7 +6,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from tests.acceptance.asking import ask, asked, lead, refusal
+from tests.acceptance.asking import ask, asked, error_payload, lead
 from tests.acceptance.dealers import generation, stocked_dealer, write_feed
 from tests.acceptance.running import eventually, start, succeed_here
 
@@ -35,7 +35,7 @@ def test_reading_goes_on_leads_are_refused_and_all_is_well_again_when_the_databa
 
             refused = ask(running.url, "lead.submit", **lead(1))
             assert refused.status_code == 500
-            payload = refusal(refused)
+            payload = error_payload(refused)
             assert payload["code"] == "INTERNAL_ERROR"
             assert payload["retryable"] is True
             for inside in ("sqlite", "leads", ".py", "SELECT", str(folder)):

@@ -55,7 +55,7 @@ def test_every_answered_lead_reaches_its_own_dealer_though_processes_are_killed(
         installation = make_installation(tmp_path / "installation", INSTALLATION_TOML + SETTINGS + LOCAL, environment)
         for dealer_id, receiver in receivers.items():
             add(installation, dealer_id, more=CHANNEL.format(url=receiver.url))
-        machine = Machine(installation.directory, environment, None)
+        machine = Machine(installation.folder, environment, None)
         closing.callback(lambda: machine.running.kill_all())
         buyers = {dealer_id: Buyers(f"{machine.running.url}/d/{dealer_id}", seed) for dealer_id in DEALERS}
         for kill in (machine.kill_worker, machine.kill_service, machine.kill_worker):

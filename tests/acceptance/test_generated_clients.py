@@ -84,15 +84,15 @@ def test_openapi_python_client_generates_a_client_that_uses_all_skills(
         "opens": {"open": "09:00", "close": "20:00"},
         "lead": "received",
         "errors": [
-            refusal(422, "SCHEMA_VALIDATION_FAILED", "/filters/year_min"),
-            refusal(404, "VEHICLE_NOT_FOUND", None),
-            refusal(403, "CONTACT_CONSENT_REQUIRED", "/consent/scope"),
+            error_payload(422, "SCHEMA_VALIDATION_FAILED", "/filters/year_min"),
+            error_payload(404, "VEHICLE_NOT_FOUND", None),
+            error_payload(403, "CONTACT_CONSENT_REQUIRED", "/consent/scope"),
         ],
         "over JSON-RPC": ["Acceptance Motors", "VEHICLE_NOT_FOUND"],
     }
 
 
-def refusal(status: int, code: str, pointer: str | None) -> dict[str, Any]:
+def error_payload(status: int, code: str, pointer: str | None) -> dict[str, Any]:
     return {"status": status, "code": code, "reason": code, "pointer": pointer}
 
 

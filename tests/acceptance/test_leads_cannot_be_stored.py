@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import psycopg
 import pytest
-from tests.acceptance.asking import answer, ask, asked, lead, refusal
+from tests.acceptance.asking import answer, ask, asked, error_payload, lead
 from tests.acceptance.dealers import stocked_dealer
 from tests.acceptance.running import Running, eventually, serving, start
 from tests.servers.small_disk import fill, small_disk
@@ -99,7 +99,7 @@ def refused_in_time(running: Running) -> None:
         ]
         refused = [each.result(120) for each in sent]
     for each in refused:
-        payload = refusal(each)
+        payload = error_payload(each)
         assert (each.status_code, payload["code"], payload["retryable"]) == (500, "INTERNAL_ERROR", True)
         assert "was not stored" in payload["message"]
         for inside in ("sqlite", "psycopg", ".py", "SELECT"):
@@ -154,7 +154,7 @@ def test_a_lead_that_is_being_stored_is_waited_for_and_a_retry_with_its_key_find
             def is_being_stored() -> bool:
                 """False if the lead was refused before it had its dealer's lock, as on a loaded machine."""
                 refused = ask(running.url, "lead.submit", **keyed)
-                payload = refusal(refused)
+                payload = error_payload(refused)
                 assert (refused.status_code, payload["code"], payload["retryable"]) == (500, "INTERNAL_ERROR", True)
                 return "may have been stored" in payload["message"] and "idempotency_key" in payload["message"]
 
@@ -177,7 +177,7 @@ def test_on_a_full_disk_leads_are_refused_and_are_taken_again_when_there_is_room
             # The first ones may fit into the room that the database has left in its own files.
             refused = [each for each in answers if each.status_code != 200]
             assert refused
-            assert {(refusal(each)["code"], each.status_code) for each in refused} == {("INTERNAL_ERROR", 500)}
+            assert {(error_payload(each)["code"], each.status_code) for each in refused} == {("INTERNAL_ERROR", 500)}
             assert asked(running.url, "inventory.search")["total"] == 3
             assert leads_are(running, "unavailable: the disk")
             (disk / "filler").unlink()

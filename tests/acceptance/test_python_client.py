@@ -15,7 +15,7 @@ from a2a.client.client import ClientCallContext
 from a2a.types.a2a_pb2 import AgentCard, SendMessageRequest
 from a2a.utils.errors import A2AError
 from google.protobuf.json_format import MessageToDict, ParseDict
-from tests.acceptance.asking import asked, body, lead, refusal, response_type
+from tests.acceptance.asking import asked, body, error_payload, lead, response_type
 from tests.acceptance.conftest import Guarded
 from tests.acceptance.dealers import HONDA_VIN
 from tests.acceptance.running import Running
@@ -238,7 +238,7 @@ def test_the_client_raises_what_the_service_refuses(
     (raw,) = caught.value.wire.got  # type: ignore[attr-defined]
     if binding == "HTTP+JSON":
         assert raw.status_code == status
-        assert refusal(raw)["code"] == code
+        assert error_payload(raw)["code"] == code
     else:
         assert raw.status_code == 200
         error = raw.json()["error"]
@@ -270,7 +270,7 @@ def test_the_client_is_refused_without_the_token(guarded: Guarded, binding: str,
     (raw,) = caught.value.wire.got  # type: ignore[attr-defined]
     assert raw.status_code == 401
     assert raw.headers["www-authenticate"].startswith("Bearer")
-    payload = refusal(raw) if binding == "HTTP+JSON" else raw.json()["error"]["data"][1]
+    payload = error_payload(raw) if binding == "HTTP+JSON" else raw.json()["error"]["data"][1]
     assert payload["code"] == "AUTH_REQUIRED"
 
 

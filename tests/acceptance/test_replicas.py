@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.acceptance.asking import body, lead, refusal
+from tests.acceptance.asking import body, error_payload, lead
 from tests.acceptance.replicas import CLIENTS, loaded, platform
 from tests.acceptance.running import PATIENCE_SECONDS
 from tests.installation.marked_dealers import INSTALLATION, MarkedDealer
@@ -91,7 +91,7 @@ def test_limits_hold_across_replicas(
                 url = f"{balancer.url}/d/{dealer.dealer_id}/message:send"
                 got = httpx.post(url, json=body(skill, **members), timeout=PATIENCE_SECONDS)
                 if got.status_code == 429:
-                    assert refusal(got)["code"] == "RATE_LIMITED"
+                    assert error_payload(got)["code"] == "RATE_LIMITED"
                 return got.status_code
 
             return Counter(threads.map(one, range(times)))

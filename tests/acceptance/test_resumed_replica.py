@@ -73,7 +73,7 @@ def test_a_replica_that_goes_on_stores_nothing_that_is_forbidden_by_now(service:
 
 def dealers(installation: Installation, *arguments: str | Path) -> str:
     """What a command that changes dealers says."""
-    url, folder = installation.database_url, installation.directory
+    url, folder = installation.database_url, installation.folder
     return succeed_here("dealers", *arguments, "--dir", folder, DATABASE_URL=url, DATABASE_ADMIN_URL=admin_of(url))
 
 

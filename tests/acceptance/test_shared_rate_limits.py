@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from tests.acceptance.asking import ask, lead, refusal
+from tests.acceptance.asking import ask, error_payload, lead
 from tests.acceptance.dealers import stocked_dealer
 from tests.acceptance.running import Running, eventually, serving
 from tests.servers.valkey import Valkey
@@ -50,7 +50,7 @@ def statuses(machines: list[Running], skill: str, times: int, *, token: str | No
     for answer in answers:
         if answer.status_code == 429:
             assert 1 <= int(answer.headers["retry-after"]) <= 3600
-            assert refusal(answer)["code"] == "RATE_LIMITED"
+            assert error_payload(answer)["code"] == "RATE_LIMITED"
     return Counter(answer.status_code for answer in answers)
 
 

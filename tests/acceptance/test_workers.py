@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from tests.acceptance.asking import ask, asked, refusal
+from tests.acceptance.asking import ask, asked, error_payload
 from tests.acceptance.dealers import generation, stocked_dealer, write_feed
 from tests.acceptance.running import PATIENT_COMMAND, Running, eventually, serving, succeed_here
 
@@ -91,7 +91,7 @@ def test_every_worker_refuses_a_revoked_token_without_a_restart(pair: Running) -
     in_every_worker(pair, "the new token", lambda: status() == 200)
     succeed_here("tokens", "revoke", token.split("_")[1], "--dir", pair.folder)
     in_every_worker(pair, "the revoked token", lambda: status() == 401)
-    assert refusal(ask(pair.url, "inventory.facets", token=token))["code"] == "AUTH_REQUIRED"
+    assert error_payload(ask(pair.url, "inventory.facets", token=token))["code"] == "AUTH_REQUIRED"
 
 
 @pytest.mark.requirement("rate-limits-are-settings")
@@ -106,7 +106,7 @@ def test_one_client_is_counted_by_both_workers_together(pair: Running) -> None:
                 response = ask(pair.url, "dealer.information")
                 statuses[response.status_code] += 1
     assert statuses == {200: 5, 429: 3}
-    payload = refusal(response)
+    payload = error_payload(response)
     assert payload["code"] == "RATE_LIMITED"
     assert payload["retryable"] is True
     assert int(response.headers["retry-after"]) == payload["details"]["retry_after_seconds"] > 0

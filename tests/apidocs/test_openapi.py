@@ -24,8 +24,8 @@ from dealer_agent.apidocs.examples import (
     example_call,
     example_error,
     example_json_rpc_error,
-    example_json_rpc_reply,
-    example_reply,
+    example_json_rpc_response,
+    example_response,
 )
 from dealer_agent.apidocs.openapi import openapi_document
 from dealer_agent.protocol import errors
@@ -174,7 +174,7 @@ def test_an_example_request_is_valid_for_the_service_and_the_document(skill: Ski
 @pytest.mark.parametrize("skill", SKILLS, ids=lambda skill: skill.id)
 def test_an_example_reply_has_the_documented_shape(skill: Skill, vocabulary: Vocabulary) -> None:
     """Role, a new messageId, one data part of the skill's response type and media type."""
-    reply = example_reply(skill, vocabulary)
+    reply = example_response(skill, vocabulary)
     assert list(validator(response_schema(SEND, 200)).iter_errors(reply)) == []
     (part,) = reply["message"]["parts"]
     assert part["data"]["type"] == skill.response_type
@@ -183,7 +183,7 @@ def test_an_example_reply_has_the_documented_shape(skill: Skill, vocabulary: Voc
 
 
 def test_the_examples_name_no_real_person() -> None:
-    text = json.dumps([DOCUMENT["paths"], *(example_reply(skill, PROTO) for skill in SKILLS)])
+    text = json.dumps([DOCUMENT["paths"], *(example_response(skill, PROTO) for skill in SKILLS)])
     assert set(re.findall(r"\+1\d{8}", text)) == {"+120255501"}
     assert all(host.endswith("example.com") for host in re.findall(r"[\w.]+@([\w.-]+)", text))
 
@@ -403,7 +403,7 @@ def test_requests_generated_from_the_document_are_valid() -> None:
 def test_the_example_of_a_json_rpc_answer_has_the_documented_shape() -> None:
     schema = validator(response_schema(CALL, 200))
     for vocabulary in BOTH:
-        assert schema.is_valid(example_json_rpc_reply(vocabulary))
+        assert schema.is_valid(example_json_rpc_response(vocabulary))
         assert schema.is_valid(example_json_rpc_error(vocabulary))
 
 

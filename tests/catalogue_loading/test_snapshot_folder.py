@@ -53,10 +53,10 @@ print(len(loaded.catalogue), *mapped)
 class SampleDealer:
     """The dealer of a folder, with snapshots as in an installation."""
 
-    def __init__(self, directory: Path) -> None:
-        self.settings = load_settings(directory, {})
+    def __init__(self, folder: Path) -> None:
+        self.settings = load_settings(folder, {})
         self.store = Store.open(self.settings.database_url, self.settings.cipher)
-        self.path = directory / "snapshots"
+        self.path = folder / "snapshots"
         self.folder = SnapshotFolder(self.path)
         self.file = self.folder.file_of(self.settings.dealer.id)
 

@@ -30,7 +30,7 @@ from tests.soak import examples
 from dealer_agent.client import DealerAgent, Retries, SubmittedLead, errors, results
 from dealer_agent.client.card import read_card
 from dealer_agent.client.decoding import decode_lenient
-from dealer_agent.client.replies import SkillResponse, read_reply
+from dealer_agent.client.responses import SkillResponse, read_response
 from dealer_agent.client.result import Result
 from dealer_agent.client.results import DealerInformation, Facets, LeadReceipt, SearchPage, Vehicle, VehicleDetail
 from dealer_agent.client.transport import Received
@@ -308,7 +308,7 @@ def test_no_reply_makes_the_client_fail_in_another_way_than_its_errors(status: i
     body = msgspec.json.encode({"jsonrpc": "2.0", "id": "1", "error": error, "result": answer})
     received = Received(httpx.URL(URL), status, httpx.Headers(), body)
     with pytest.raises(errors.DealerAgentError):
-        read_reply(CARD, INVENTORY_SEARCH, received, "1")
+        read_response(CARD, INVENTORY_SEARCH, received, "1")
 
 
 @settings(max_examples=60)

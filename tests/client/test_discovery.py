@@ -130,12 +130,12 @@ def test_a_url_is_that_of_a_dealer_or_of_a_card(path: str, requested: list[str])
 @pytest.mark.parametrize(
     ("document", "said"),
     [
-        (b"<html>", "is no agent card"),
-        (b"[1]", "is no agent card"),
-        (b"[" * 100_000, "is no agent card"),
-        (b'{"name": 1, "skills": []}', "is no agent card"),
-        (b"9" * 100_000, "is no agent card"),
-        (b'{"name": "\xff"}', "is no agent card"),
+        (b"<html>", "is not an agent card"),
+        (b"[1]", "is not an agent card"),
+        (b"[" * 100_000, "is not an agent card"),
+        (b'{"name": 1, "skills": []}', "is not an agent card"),
+        (b"9" * 100_000, "is not an agent card"),
+        (b'{"name": "\xff"}', "is not an agent card"),
         ({"name": "A weather agent", "skills": [{"id": "weather.today"}]}, "no skill of a dealer agent"),
         ({"name": "A2A 0.3", "url": URL, "skills": [{"id": "inventory.search"}]}, "no supportedInterfaces"),
         (card(URL, supportedInterfaces=interfaces(URL, binding="GRPC")), "no usable interface"),

@@ -68,7 +68,7 @@ CHANGES = {
 
 
 def settings_of(text: str) -> Settings:
-    return Settings.of(read_dealer_file(text), directory=Path(), database_url="")
+    return Settings.of(read_dealer_file(text), folder=Path(), database_url="")
 
 
 def missing(text: str) -> list[str]:

@@ -27,11 +27,11 @@ _SEEDS = itertools.count(20_261_122)
 
 
 @contextmanager
-def dealer_with(units: int, directory: Path, stocked: Path) -> Iterator[Dealership]:
+def dealer_with(units: int, folder: Path, stocked: Path) -> Iterator[Dealership]:
     """A dealer with this number of invented vehicles, and without rate limits."""
-    set_up(directory, SETTINGS, stocked=stocked)
+    set_up(folder, SETTINGS, stocked=stocked)
     catalogue = Catalogue.build(list(stock(units)))
-    with run_dealership(directory) as dealership:
+    with run_dealership(folder) as dealership:
         service = dealership.service
         service.dealer = service.dealer.with_stock(catalogue, datetime.now(UTC))
         # The objects of the tests must not make the garbage collection of the service slower.

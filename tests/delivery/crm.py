@@ -42,8 +42,8 @@ def sams(*channels: str, **members: Any) -> dict[str, Any]:
 
 def profile_of(*http: HttpChannel, notify: tuple[str, ...] = (), folder: Path | None = None) -> Profile:
     """One rooftop with these channels."""
-    directory = () if folder is None else (FolderChannel(name="folder", path=str(folder)),)
-    deliver = Deliver(http=http, directory=directory, notify=notify)
+    folders = () if folder is None else (FolderChannel(name="folder", path=str(folder)),)
+    deliver = Deliver(http=http, directory=folders, notify=notify)
     return msgspec.structs.replace(
         PROFILE, rooftops=(msgspec.structs.replace(PROFILE.rooftops[1], deliver=deliver), PROFILE.rooftops[0])
     )
@@ -78,7 +78,7 @@ class Sending:
         async def run() -> None:
             async with httpx.AsyncClient() as client:
                 outlets = outlets_of(
-                    self.profile, self.mail_settings, directory=Path("/nowhere"), links=LINKS, secrets={}, client=client
+                    self.profile, self.mail_settings, folder=Path("/nowhere"), links=LINKS, secrets={}, client=client
                 )
                 store = self.intake.store
                 loop = loop_of_one(store, self.intake.writer, DealerOutlets(self.profile, outlets, settings))

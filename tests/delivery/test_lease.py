@@ -55,7 +55,7 @@ async def by_mail(_: Path) -> AsyncIterator[Place]:
 
 
 @asynccontextmanager
-async def by_directory(folder: Path) -> AsyncIterator[Place]:
+async def by_folder(folder: Path) -> AsyncIterator[Place]:
     def files() -> list[Path]:
         return [file for file in folder.iterdir() if file.name != UNFINISHED]
 
@@ -63,7 +63,7 @@ async def by_directory(folder: Path) -> AsyncIterator[Place]:
     assert list((folder / UNFINISHED).iterdir()) == []
 
 
-OUTLETS = {"HTTP": by_http, "mail": by_mail, "directory": by_directory}
+OUTLETS = {"HTTP": by_http, "mail": by_mail, "directory": by_folder}
 every_outlet = pytest.mark.parametrize("outlet", OUTLETS.values(), ids=OUTLETS)
 MakePlace = Callable[[Path], AbstractAsyncContextManager[Place]]
 
@@ -159,4 +159,4 @@ def test_a_file_that_waited_too_long_for_a_thread_is_not_renamed(
 
     monkeypatch.setattr(FolderOutlet, "_finish", late)
     with pytest.raises(LeaseLost):
-        attempt(by_directory, tmp_path, lambda _: None)
+        attempt(by_folder, tmp_path, lambda _: None)

@@ -47,14 +47,14 @@ def test_dealers_and_numbers_have_different_keys_even_with_the_same_secret(
     cipher = Cipher(Keyring((("k-1", bytes(range(1, 33))),), SECRET))
     found = []
     for dealer_id, key_number in (("acme", 1), ("acme", 2), ("acme", 11), ("acme-1", 1), ("other", 1)):
-        directory = tmp_path_factory.mktemp("dealer")
-        (directory / "dealer.toml").write_text(
+        folder = tmp_path_factory.mktemp("dealer")
+        (folder / "dealer.toml").write_text(
             f'id = "{dealer_id}"\nname = "A"\nfeed_price = "advertised"\n'
             '[[rooftops]]\nname = "A"\ntimezone = "America/New_York"\n'
             f"[service]\ncard_key_number = {key_number}\n",
             "utf-8",
         )
-        found.append(card_signer(load_settings(directory, {}), "http://127.0.0.1:8080", cipher).public_key["kid"])
+        found.append(card_signer(load_settings(folder, {}), "http://127.0.0.1:8080", cipher).public_key["kid"])
     assert len(set(found)) == 5
 
 

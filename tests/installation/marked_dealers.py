@@ -115,13 +115,13 @@ def marked_dealers() -> list[MarkedDealer]:
 
 
 def make_marked(
-    directory: Path, dealers: Sequence[MarkedDealer], env: dict[str, str], toml: str = INSTALLATION
+    folder: Path, dealers: Sequence[MarkedDealer], env: dict[str, str], toml: str = INSTALLATION
 ) -> Installation:
     """The folder, the dealers and their stock. The database has its tables already."""
-    directory.mkdir(mode=0o700, parents=True)
-    (directory / "installation.toml").write_text(toml, "utf-8")
-    create_key_file(directory)
-    installation = load_installation(directory, env)
+    folder.mkdir(mode=0o700, parents=True)
+    (folder / "installation.toml").write_text(toml, "utf-8")
+    create_key_file(folder)
+    installation = load_installation(folder, env)
     with Store.open(admin_of(installation.database_url), installation.cipher, many_dealers=True) as store:
         for number, dealer in enumerate(dealers):
             text = DEALER.format(

@@ -46,15 +46,13 @@ def dealer_toml(dealer_id: str, more: str = "") -> str:
     return DEALER_TOML.format(id=dealer_id, name=name) + more
 
 
-def make_installation(
-    directory: Path, toml: str = INSTALLATION_TOML, env: dict[str, str] | None = None
-) -> Installation:
+def make_installation(folder: Path, toml: str = INSTALLATION_TOML, env: dict[str, str] | None = None) -> Installation:
     """An installation without dealers, with keys and an empty database."""
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    directory.chmod(0o700)
-    (directory / "installation.toml").write_text(toml, encoding="utf-8")
-    create_key_file(directory)
-    installation = load_installation(directory, env or {})
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    (folder / "installation.toml").write_text(toml, encoding="utf-8")
+    create_key_file(folder)
+    installation = load_installation(folder, env or {})
     make_current(installation.database_url)
     return installation
 
@@ -79,4 +77,4 @@ def run_installation(installation: Installation) -> Iterator[Dealership]:
     """Starts the application of an installation, and shuts it down at the end."""
     app = application(installation)
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(lifespan(app)):
-        yield Dealership(installation.directory, app, portal)
+        yield Dealership(installation.folder, app, portal)

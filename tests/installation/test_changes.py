@@ -44,7 +44,7 @@ def platform(tmp_path: Path, environment: dict[str, str]) -> Iterator[Dealership
 
 @pytest.fixture
 def installation(platform: Dealership, environment: dict[str, str]) -> Installation:
-    return load_installation(platform.directory, environment)
+    return load_installation(platform.folder, environment)
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ BUYER, OTHER = "198.51.100.7", "198.51.100.8"
 
 
 @contextmanager
-def platform(directory: Path, limits: str, env: dict[str, str] | None = None, north: str = "") -> Iterator[Dealership]:
-    installation = make_installation(directory, f"{INSTALLATION_TOML}\n[rate_limits]\n{limits}\n", env)
+def platform(folder: Path, limits: str, env: dict[str, str] | None = None, north: str = "") -> Iterator[Dealership]:
+    installation = make_installation(folder, f"{INSTALLATION_TOML}\n[rate_limits]\n{limits}\n", env)
     add(installation, NORTH, more=north)
     add(installation, SOUTH)
     with run_installation(installation) as running:

@@ -40,7 +40,7 @@ def names(platform: Dealership) -> list[str]:
 
 
 def change(platform: Dealership, dealer_id: str, **state: bool) -> None:
-    installation = load_installation(platform.directory, {})
+    installation = load_installation(platform.folder, {})
     with (
         Store.open(installation.database_url, installation.cipher, many_dealers=True) as store,
         store.write(dealer_id) as tx,
@@ -95,7 +95,7 @@ def test_disabled_and_unlisted_dealers_are_absent(platform: Dealership) -> None:
 
 
 def test_the_list_shows_a_new_name_and_escapes_it(platform: Dealership) -> None:
-    installation = load_installation(platform.directory, {})
+    installation = load_installation(platform.folder, {})
     document = dealer_toml(NORTH).replace("North Motors", HOSTILE, 1).encode()
     with (
         Store.open(installation.database_url, installation.cipher, many_dealers=True) as store,
@@ -110,7 +110,7 @@ def test_the_list_shows_a_new_name_and_escapes_it(platform: Dealership) -> None:
 
 def test_a_long_list_has_pages(platform: Dealership, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(installation_routes, "DEALERS_ON_A_PAGE", 5)
-    installation = load_installation(platform.directory, {})
+    installation = load_installation(platform.folder, {})
     for number in range(5):
         add(installation, f"dealer-{number:03}")
     eventually("the list", lambda: len(names(platform)) == 7)

@@ -69,7 +69,7 @@ def test_the_documents_follow_the_settings_while_the_service_runs(platform: Deal
 
     assert all("South Motors" in text for text in all_of())
     keys = platform.get(SOUTH_BELOW + KEYS_PATH).content
-    installation = load_installation(platform.directory, {})
+    installation = load_installation(platform.folder, {})
     document = dealer_toml(SOUTH, '[service]\nskills_off = ["lead.submit"]\n').replace("South Motors", "Cars of Zoë", 1)
     with (
         Store.open(installation.database_url, installation.cipher, many_dealers=True) as store,

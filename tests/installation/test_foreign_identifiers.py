@@ -46,7 +46,7 @@ def test_no_answer_contains_data_of_another_dealer(
     dealers = marked_dealers()
     with database(kind, request) as env:
         installation = make_marked(tmp_path / "installation", dealers, env)
-        with serving(installation.directory, workers=2 if SOAK else 1, **env) as running:
+        with serving(installation.folder, workers=2 if SOAK else 1, **env) as running:
             learn(running.url, installation, dealers)
             check_identifiers(running, dealers)
             started = time.monotonic()

@@ -73,13 +73,13 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def opened(installation: Installation) -> Iterator[Store]:
-    found = load_installation(installation.directory, {"DATABASE_URL": installation.database_url})
+    found = load_installation(installation.folder, {"DATABASE_URL": installation.database_url})
     with Store.open(found.database_url, found.cipher, many_dealers=True) as store:
         yield store
 
 
 def key_file(installation: Installation) -> Path:
-    return installation.directory / KEY_FILE_NAME
+    return installation.folder / KEY_FILE_NAME
 
 
 def ids_in_file(installation: Installation) -> tuple[str, ...]:
@@ -202,7 +202,7 @@ main()
 
 
 def killed(installation: Installation, times: int, name: str, *options: str) -> None:
-    words = ["keys", "rotate", "--forget-old", *options, "--dir", str(installation.directory)]
+    words = ["keys", "rotate", "--forget-old", *options, "--dir", str(installation.folder)]
     done = subprocess.run(
         [sys.executable, "-c", KILLED, str(times), name, *words],
         env=environment({"DATABASE_URL": installation.database_url}),
@@ -214,7 +214,7 @@ def killed(installation: Installation, times: int, name: str, *options: str) -> 
 
 
 def rotate(installation: Installation, *options: str) -> str:
-    words = ("keys", "rotate", "--forget-old", *options, "--dir", str(installation.directory))
+    words = ("keys", "rotate", "--forget-old", *options, "--dir", str(installation.folder))
     return succeed_here(*words, DATABASE_URL=installation.database_url)
 
 
@@ -315,7 +315,7 @@ def test_two_machines_that_rotate_a_dealers_key_at_once_lose_nothing(
 @pytest.mark.usefixtures("at_once")
 def test_keys_list_shows_both_levels(installation: Installation) -> None:
     def listed(*options: str) -> list[dict[str, Any]]:
-        words = ("keys", "list", "--json", *options, "--dir", str(installation.directory))
+        words = ("keys", "list", "--json", *options, "--dir", str(installation.folder))
         found: list[dict[str, Any]] = json.loads(succeed_here(*words, DATABASE_URL=installation.database_url))
         return found
 
@@ -340,7 +340,7 @@ def test_keys_of_the_environment_are_changed_by_the_operator_and_a_dealers_key_b
     def run(keyring: Keyring, *words: str) -> str:
         keys = ",".join(render(keyring).split())
         env: dict[str, Any] = {"DATABASE_URL": installation.database_url, "DEALER_AGENT_KEYS": keys}
-        return succeed_here(*words, "--dir", installation.directory, **env)
+        return succeed_here(*words, "--dir", installation.folder, **env)
 
     assert f"Nothing needs {first.active}" in run(both, "keys", "rotate")
     only_new = Keyring((new,), first.permanent)
@@ -354,7 +354,7 @@ def test_a_wrong_key_of_the_installation_is_refused_and_the_error_says_what_to_d
     before = Keyring.parse(key_file(installation).read_text())
     key_file(installation).write_text(render(Keyring((new_key(),), before.permanent)))
     for words in (("keys", "list"), ("leads", "list", "--dealer", NORTH), ("serve",)):
-        done = command_here(*words, "--dir", installation.directory, DATABASE_URL=installation.database_url)
+        done = command_here(*words, "--dir", installation.folder, DATABASE_URL=installation.database_url)
         assert done.returncode == 1
         said = " ".join(done.stderr.split())
         assert before.active in said
@@ -364,7 +364,7 @@ def test_a_wrong_key_of_the_installation_is_refused_and_the_error_says_what_to_d
 def test_a_lost_key_of_the_installation_is_not_replaced_by_a_new_one(installation: Installation) -> None:
     (lost,) = ids_in_file(installation)
     key_file(installation).unlink()
-    done = command_here("keys", "create", "--dir", installation.directory, DATABASE_URL=installation.database_url)
+    done = command_here("keys", "create", "--dir", installation.folder, DATABASE_URL=installation.database_url)
     assert done.returncode == 1
     assert lost in done.stderr
     assert not key_file(installation).exists()
@@ -394,13 +394,13 @@ def test_no_key_that_still_exists_reads_an_erased_person_in_any_file_of_the_data
     store_marked(installation, "L9")
     url = installation.database_url
     # The service role may not write a checkpoint.
-    place = installation.directory, url if url.startswith("sqlite") else as_role(url, "postgres")
+    place = installation.folder, url if url.startswith("sqlite") else as_role(url, "postgres")
     before = ids_of(installation)
     assert readable(*place), "the search finds the lead by the keys in the database"
 
     def erase(*options: str) -> str:
         words = ("leads", "erase", "--email", EMAIL, "--yes", "--consent-too", *options, "--dealer", NORTH)
-        return succeed_here(*words, "--dir", installation.directory, DATABASE_URL=installation.database_url)
+        return succeed_here(*words, "--dir", installation.folder, DATABASE_URL=installation.database_url)
 
     told = erase()
     by = re.search(r"becomes\s+final\s+by\s+(\d{4}-\d\d-\d\d)", told)

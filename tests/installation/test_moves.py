@@ -40,7 +40,7 @@ def installation(tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPa
             sent = message("lead.submit", idempotency_key=f"key-number-{number}", customer=customer(number))
             answer = running.post(sent, f"/d/{NORTH}/message:send")
             assert answer.status_code == 200, answer.text
-    succeed_here("tokens", "create", "An agent", "--dir", made.directory, DATABASE_URL=database_url)
+    succeed_here("tokens", "create", "An agent", "--dir", made.folder, DATABASE_URL=database_url)
     return made
 
 
@@ -65,7 +65,7 @@ def shown(*place: str | Path, url: str = "") -> list[str]:
 
 def test_a_dealer_moves_out_and_in_again(installation: Installation, tmp_path: Path) -> None:
     url = installation.database_url
-    place = ("--dir", installation.directory)
+    place = ("--dir", installation.folder)
     before, counts = shown(*place, url=url), rows(installation, NORTH)
     assert (counts["leads"], counts["units"] + counts["unit_changes"] > 0) == (LEADS, True)
     folder = tmp_path / "north"
@@ -89,7 +89,7 @@ def test_a_dealer_moves_out_and_in_again(installation: Installation, tmp_path: P
 
 def test_a_copy_leaves_the_dealer_in_the_installation(installation: Installation, tmp_path: Path) -> None:
     url = installation.database_url
-    place = ("--dir", installation.directory)
+    place = ("--dir", installation.folder)
     folder = tmp_path / "north"
     succeed_here("dealers", "export", NORTH, folder, *place, DATABASE_URL=url)
     assert rows(installation, NORTH)["leads"] == LEADS
@@ -111,7 +111,7 @@ def test_settings_that_an_installation_does_not_allow_import_nothing(
     (folder / "dealer.toml").write_text(
         written.replace("[service]\n", '[service]\npublic_url = "https://s.example"\n', 1)
     )
-    refused = command_here("dealers", "import", folder, "--dir", installation.directory, DATABASE_URL=url)
+    refused = command_here("dealers", "import", folder, "--dir", installation.folder, DATABASE_URL=url)
     assert (refused.returncode, "public_url under [installation]" in refused.stderr) == (1, True)
     assert sum(rows(installation, SOUTH).values()) == 0
 
@@ -120,7 +120,7 @@ def test_a_dealer_whose_service_has_a_database_and_keys_in_its_environment_moves
     installation: Installation, tmp_path: Path, postgresql_server: str
 ) -> None:
     url = installation.database_url
-    place = ("--dir", installation.directory)
+    place = ("--dir", installation.folder)
     folder = tmp_path / "own"
     succeed_here("init", folder, "--name", "Own Motors")
     keys = (folder / "dealer-agent.keys").read_text()
@@ -147,6 +147,6 @@ def test_a_broken_consent_record_is_not_copied(installation: Installation, tmp_p
     ):
         tx.execute(text("UPDATE consent_events SET hash = commitment WHERE dealer_id = :dealer AND number = 2"))
     folder = tmp_path / "north"
-    refused = command_here("dealers", "export", NORTH, folder, "--dir", installation.directory, DATABASE_URL=url)
+    refused = command_here("dealers", "export", NORTH, folder, "--dir", installation.folder, DATABASE_URL=url)
     assert (refused.returncode, "consent record is broken at event 2" in refused.stderr) == (1, True)
     assert not folder.exists()

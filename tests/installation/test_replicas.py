@@ -61,9 +61,9 @@ def replicas(installation: Installation, url: str) -> Iterator[list[Dealership]]
     with ExitStack() as stack:
         started = []
         for name in ("one", "two", "three"):
-            folder = installation.directory.with_name(name)
-            if folder != installation.directory:
-                shutil.copytree(installation.directory, folder)
+            folder = installation.folder.with_name(name)
+            if folder != installation.folder:
+                shutil.copytree(installation.folder, folder)
             again = load_installation(
                 folder, {"DATABASE_URL": f"{url}{'&' if '?' in url else '?'}application_name={name}"}
             )

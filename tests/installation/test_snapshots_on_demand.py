@@ -68,7 +68,7 @@ def test_files_are_used_after_a_restart(installation: Installation, monkeypatch:
             for dealer in DEALERS:
                 assert running.get(f"/d/{dealer}/readyz").status_code == 200
         monkeypatch.setattr(snapshot_loader, "write_stock", None)
-    folder = installation.directory / SNAPSHOTS
+    folder = installation.folder / SNAPSHOTS
     assert {file.stem for file in folder.glob("*.bin")} == set(DEALERS)
 
 
@@ -78,7 +78,7 @@ def test_the_busiest_dealers_are_opened_after_a_restart(
     monkeypatch.setattr(dealer_memory, "NOTE_SECONDS", 0.05)
     monkeypatch.setattr(dealer_memory, "WRITE_SECONDS", 0.05)
     busiest, other = DEALERS[3], DEALERS[1]
-    file = installation.directory / SNAPSHOTS / BUSIEST_FILE
+    file = installation.folder / SNAPSHOTS / BUSIEST_FILE
 
     def use(dealer: str) -> float:
         return dealer_memory.read_uses(file).get(dealer, 0.0)

@@ -169,19 +169,19 @@ TASKS = (
 
 def page() -> str:
     """The page, made with a new demo dealer."""
-    with TemporaryDirectory() as folder:
-        directory = Path(folder) / "dealer"
-        _set_up(directory)
-        with run_dealership(directory) as dealership:
+    with TemporaryDirectory() as made:
+        folder = Path(made) / "dealer"
+        _set_up(folder)
+        with run_dealership(folder) as dealership:
             return "".join(_sections(dealership))
 
 
-def _set_up(directory: Path) -> None:
-    directory.mkdir(mode=0o700)
+def _set_up(folder: Path) -> None:
+    folder.mkdir(mode=0o700)
     limits = "".join(f'{name} = ""\n' for name in ("address", "lead_submit", "malformed_leads", "mcp"))
-    (directory / "dealer.toml").write_text(f"{demo_dealer_toml()}\n[rate_limits]\n{limits}", "utf-8")
-    create_key_file(directory)
-    settings = load_settings(directory, {})
+    (folder / "dealer.toml").write_text(f"{demo_dealer_toml()}\n[rate_limits]\n{limits}", "utf-8")
+    create_key_file(folder)
+    settings = load_settings(folder, {})
     make_current(settings.database_url)
     with Store.open(settings.database_url, settings.cipher) as store:
         feed = read_feed(demo_inventory())

@@ -216,13 +216,13 @@ def test_an_installation_is_restored_with_its_dealers_and_their_recorded_heads(t
         add(installation, dealer_id)
         folder = installation.folder_of(dealer_id)
         folder.mkdir(parents=True)
-        heads = succeed_here("consent", "head", "--dealer", dealer_id, "--dir", installation.directory)
+        heads = succeed_here("consent", "head", "--dealer", dealer_id, "--dir", installation.folder)
         (folder / "consent-heads.log").write_text(heads)
         (folder / "lead.xml").write_text("no heads: a file that a channel wrote")
     file, copy = tmp_path / "backup.tar", tmp_path / "copy"
-    succeed_here("backup", file, "--with-key", "--dir", installation.directory, **WITH_PASSPHRASE)
+    succeed_here("backup", file, "--with-key", "--dir", installation.folder, **WITH_PASSPHRASE)
     succeed_here("restore", file, "--dir", copy, **WITH_PASSPHRASE)
-    listed = [succeed_here("dealers", "list", "--json", "--dir", each) for each in (installation.directory, copy)]
+    listed = [succeed_here("dealers", "list", "--json", "--dir", each) for each in (installation.folder, copy)]
     assert listed[0] == listed[1]
     for dealer_id in DEALERS:
         assert [path.name for path in (copy / "dealers" / dealer_id).iterdir()] == ["consent-heads.log"]

@@ -258,13 +258,13 @@ def test_all_dealers_of_an_installation_are_summarised(tmp_path: Path, database_
     installation = make_installation(tmp_path / "platform", env=env)
     add(installation, north, FEED)
     add(installation, south)
-    code, found = examined(installation.directory, **env)
+    code, found = examined(installation.folder, **env)
     dealers = [(status, says) for status, says, _ in found["dealers"]]
     assert (code, dealers) == (1, [("problem", f"{south}: no stock was ever imported")])
-    code, found = examined(installation.directory, "--dealer", north, **env)
+    code, found = examined(installation.folder, "--dealer", north, **env)
     assert (found["feeds"][0][0], list(found)) == ("ok", CHECKS)
     for options, told in ((["--dealer", "nobody"], "nobody"), (["--send"], "--dealer")):
-        refused = command_here("doctor", *options, "--dir", installation.directory, **env)
+        refused = command_here("doctor", *options, "--dir", installation.folder, **env)
         assert (refused.returncode, told in refused.stderr) == (2, True), refused.stderr
 
 

@@ -15,8 +15,8 @@ from dealer_agent.apidocs.examples import (
     example_call,
     example_error,
     example_json_rpc_error,
-    example_json_rpc_reply,
-    example_reply,
+    example_json_rpc_response,
+    example_response,
     json_text,
 )
 from dealer_agent.apidocs.openapi import JSON_RPC_STATUSES, openapi_document
@@ -64,15 +64,15 @@ def documents() -> dict[str, str]:
     for name, schema in published_schemas().items():
         files[f"schemas/{name}"] = schema
     for vocabulary in (proto(), AUTOAGENT):
-        replies = {skill.id: example_reply(skill, vocabulary) for skill in SKILLS}
-        files[f"examples/{vocabulary.vendor}.http-json.json"] = {
+        replies = {skill.id: example_response(skill, vocabulary) for skill in SKILLS}
+        files[f"examples/{vocabulary.name}.http-json.json"] = {
             **replies,
             **{str(status): example_error(status, vocabulary) for status in STATUSES},
         }
         calls = {skill.id: example_call(example_body(skill, vocabulary)) for skill in SKILLS}
-        files[f"examples/{vocabulary.vendor}.json-rpc.json"] = {
+        files[f"examples/{vocabulary.name}.json-rpc.json"] = {
             **calls,
-            "reply": example_json_rpc_reply(vocabulary),
+            "reply": example_json_rpc_response(vocabulary),
             "refusal": example_json_rpc_error(vocabulary),
             **{
                 str(status): example_json_rpc_error(vocabulary, status) for status in JSON_RPC_STATUSES if status != 405

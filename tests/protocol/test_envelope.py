@@ -242,7 +242,7 @@ def test_a_push_notification_configuration_is_not_supported(name: str) -> None:
 def test_the_parts_media_type_is_the_skills_in_either_vocabulary(skill: str, vendor: str) -> None:
     request = decode(body(skill, vendor))
     assert request.skill.id == skill
-    assert request.vocabulary.vendor == vendor
+    assert request.vocabulary.name == vendor
 
 
 @pytest.mark.parametrize("skill", STEMS)
@@ -272,7 +272,7 @@ def test_a_response_media_type_is_not_a_requests(skill: str) -> None:
 @pytest.mark.requirement("part-media-type-compared-loosely")
 def test_the_media_type_is_compared_without_case_and_parameters(skill: str, write: Any) -> None:
     sent = changed(body(skill, "autoagent"), "/message/parts/0/mediaType", write(request_type(skill, "autoagent")))
-    assert decode(sent).vocabulary.vendor == "autoagent"
+    assert decode(sent).vocabulary.name == "autoagent"
 
 
 @pytest.mark.parametrize("skill", STEMS)
@@ -365,7 +365,7 @@ def test_a_reply_is_of_the_v1_form_byte_for_byte(skill: str, vendor: str) -> Non
         f'{{"type":"{skill}.response","data":{{"a":1}},"message":"It is \\"here\\"."}},'
         f'"mediaType":"{response_type(skill, vendor)}"}}]}}}}'
     )
-    assert WIRE.default.vendor == "proto"
+    assert WIRE.default.name == "proto"
 
 
 @pytest.mark.requirement("context-id")

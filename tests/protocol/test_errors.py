@@ -238,16 +238,16 @@ def test_an_error_is_in_the_vocabulary_of_its_request(vendor: str) -> None:
     ):
         vocabulary = refused(document).vocabulary
         assert vocabulary is not None
-        assert vocabulary.vendor == vendor
+        assert vocabulary.name == vendor
 
 
 @pytest.mark.parametrize("default", VENDORS)
 @pytest.mark.requirement("default-vocabulary", "same-payloads")
 def test_the_default_vocabulary_is_used_if_the_request_names_none(default: str) -> None:
     words = vocabularies_of(default, proto())
-    assert words.default.vendor == default
-    assert words.of_media_type("application/json").vendor == default
-    assert words.of_media_type(None).vendor == default
-    assert words.of_media_type("application/vnd.protocol.x+json").vendor == default
+    assert words.default.name == default
+    assert words.of_media_type("application/json").name == default
+    assert words.of_media_type(None).name == default
+    assert words.of_media_type("application/vnd.protocol.x+json").name == default
     plain, public = (decode(body("inventory.search", vendor, filters={"make": ["Kia"]})) for vendor in VENDORS)
     assert plain.payload == public.payload

@@ -50,12 +50,12 @@ places = 1000
 SERVED = f"\n[published_versions]\nserved = {json.dumps(VERSIONS)}\n"
 
 
-def open_published(directory: Path, extra: str = NO_LIMITS) -> None:
-    """Sets up the dealer in a directory. `extra` is added to its `dealer.toml`."""
-    set_up(directory, extra + SERVED)
-    file = directory / "dealer.toml"
+def open_published(folder: Path, extra: str = NO_LIMITS) -> None:
+    """Sets up the dealer in a folder. `extra` is added to its `dealer.toml`."""
+    set_up(folder, extra + SERVED)
+    file = folder / "dealer.toml"
     file.write_text(file.read_text("utf-8").replace("\n[[area_offers]]", HOURS + "\n[[area_offers]]"), "utf-8")
-    settings = load_settings(directory, {})
+    settings = load_settings(folder, {})
     feed = read_feed(json.dumps([*LOT, *ODD]).encode())
     with Store.open(settings.database_url, settings.cipher) as store:
         import_feed(store, settings.dealer, feed, source="lot.json", at=datetime.now(UTC), accept=EVERY_CHECK)
@@ -63,7 +63,7 @@ def open_published(directory: Path, extra: str = NO_LIMITS) -> None:
 
 @pytest.fixture(scope="session")
 def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dealership]:
-    directory = tmp_path_factory.mktemp("published")
-    open_published(directory)
-    with run_dealership(directory) as opened:
+    folder = tmp_path_factory.mktemp("published")
+    open_published(folder)
+    with run_dealership(folder) as opened:
         yield opened

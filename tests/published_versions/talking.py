@@ -99,7 +99,7 @@ class Buyer:
     def ask(self, skill: str, /, *, token: str | None = None, **members: Any) -> dict[str, Any]:
         """The `data` of the response to a valid request."""
         answer = self.ask_raw(body(data(self.version, skill, **members)), token=token)
-        found: dict[str, Any] = reply(answer)["data"]
+        found: dict[str, Any] = response_payload(answer)["data"]
         return found
 
     def refuse(self, sent: dict[str, Any], **options: Any) -> dict[str, Any]:
@@ -107,7 +107,7 @@ class Buyer:
         return error_payload(self.ask_raw(body(sent), **options))
 
 
-def reply(answer: httpx.Response) -> dict[str, Any]:
+def response_payload(answer: httpx.Response) -> dict[str, Any]:
     """The payload of a successful response."""
     content = answer.json()
     content = content.get("result", content)

@@ -9,7 +9,16 @@ import pytest
 from tests.installation.platform import DEALERS, PUBLIC_URL, add, make_installation, run_installation
 from tests.published_versions.conftest import SERVED, open_published
 from tests.published_versions.schemas import needs_schemas
-from tests.published_versions.talking import ACTIVATION, INTERFACES, VERSIONS, Buyer, body, data, error_payload, reply
+from tests.published_versions.talking import (
+    ACTIVATION,
+    INTERFACES,
+    VERSIONS,
+    Buyer,
+    body,
+    data,
+    error_payload,
+    response_payload,
+)
 from tests.server.conftest import OpenDealership
 from tests.server.dealership import ACCORD, NO_LIMITS, Dealership, message, run_dealership
 from tests.storage.calls import read
@@ -43,7 +52,7 @@ def test_a_lead_is_stored_as_the_same_request_at_the_root(published: Dealership,
     sent = data(version, "lead.submit", customer=customer(f"stored-{version}-{interface[:3]}"))
     sent |= {"vehicle_of_interest": wanted, "trade_in": traded}
     answer = Buyer(published, version, interface).ask_raw(body(sent))
-    stored = stored_lead(published, reply(answer)["data"]["lead_id"])
+    stored = stored_lead(published, response_payload(answer)["data"]["lead_id"])
     assert stored["vehicle_of_interest"] == {"vin": ACCORD, "condition": "used", "own": {"kept": None}}
     attributes = {"seats": "2, 3", "colours": "red, blue", "abs": True}
     assert stored["trade_in"] == {"make": "Honda", "other_attributes": attributes}
@@ -57,8 +66,8 @@ def test_a_key_is_one_key_at_all_addresses(published: Dealership, version: str, 
     buyer = Buyer(published, version, interface)
     sent = data(version, "lead.submit", customer=customer(f"key-{version}-{interface[:3]}"), idempotency_key="key-1")
     sent["vehicle_of_interest"] = {"vin": ACCORD, "rooftop": None}
-    first = reply(buyer.ask_raw(body(sent)))
-    assert reply(buyer.ask_raw(body(sent))) == first
+    first = response_payload(buyer.ask_raw(body(sent)))
+    assert response_payload(buyer.ask_raw(body(sent))) == first
     # At the root, the absent member is left out.
     at_root = {**sent, "vehicle_of_interest": {"vin": ACCORD}}
     content = body(at_root)
@@ -150,7 +159,7 @@ def test_each_dealer_of_an_installation_has_the_versions(tmp_path: Path) -> None
                     if not is_served:
                         assert answer.status_code == 404
                     elif is_theirs:
-                        assert reply(answer)["data"]["vehicles"][0]["stock"] == dealer
+                        assert response_payload(answer)["data"]["vehicles"][0]["stock"] == dealer
                     else:
                         assert error_payload(answer)["details"]["instancePath"] == "/tenant"
                 if is_served:

@@ -32,10 +32,10 @@ pytestmark = needs_schemas
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.requirement("version-replies", "version-requests", "version-errors", "version-next-errors")
 def test_every_reply_to_a_random_request_is_valid(version: str, tmp_path: Path, record_property: Any) -> None:
-    directory, started = tmp_path / "dealer", time.monotonic()
-    open_published(directory, NO_LIMITS + QUIET)
+    folder, started = tmp_path / "dealer", time.monotonic()
+    open_published(folder, NO_LIMITS + QUIET)
     outcomes: Counter[str] = Counter()
-    with run_dealership(directory) as opened:
+    with run_dealership(folder) as opened:
 
         async def send_all() -> None:
             for number in range(REQUESTS):

@@ -18,7 +18,7 @@ from tests.published_versions.talking import (
     body,
     data,
     error_payload,
-    reply,
+    response_payload,
 )
 from tests.server.conftest import OpenDealership
 from tests.server.dealership import ACCORD, LEAF, LOT, Dealership, error_of, message
@@ -135,7 +135,7 @@ def test_fees_begin_with_1_3(buyer: Buyer, version: str) -> None:
 @every_version
 @pytest.mark.requirement("version-replies")
 def test_a_value_that_the_version_does_not_allow_is_left_out(buyer: Buyer, version: str) -> None:
-    listing = reply(buyer.ask_raw(body({"type": "inventory.vehicle.request", "stock": "O-1"})))["data"]
+    listing = response_payload(buyer.ask_raw(body({"type": "inventory.vehicle.request", "stock": "O-1"})))["data"]
     assert listing["price"] == 90000
     assert not {"vin", "year", "vdp_url", "zip", "offered_price"} & set(listing)
     assert listing["photos"] == ["https://example.com/ok.jpg"]
@@ -179,9 +179,9 @@ def test_prices_of_an_area_are_only_in_1_0(buyer: Buyer, version: str) -> None:
     sent = data(version, "inventory.vehicle", vin=ACCORD, zip="37203")
     by_offer = data(version, "inventory.search", sort={"field": "offered_price", "order": "desc"})
     if version == "1.0":
-        listing = reply(buyer.ask_raw(body(sent)))["data"]
+        listing = response_payload(buyer.ask_raw(body(sent)))["data"]
         assert (listing["zip"], listing["offered_price"]) == ("37203", 28000)
-        prices = [each["price"] for each in reply(buyer.ask_raw(body(by_offer)))["data"]["vehicles"]]
+        prices = [each["price"] for each in response_payload(buyer.ask_raw(body(by_offer)))["data"]["vehicles"]]
         assert prices == sorted(prices, reverse=True)
         assert "zip" not in buyer.ask("inventory.vehicle", vin=ACCORD, zip="near me")
         return
@@ -211,7 +211,7 @@ def test_the_agent_is_a_text_in_1_0_and_a_closed_object_later(
 ) -> None:
     sent = data(version, "lead.submit", source_agent=agent)
     if is_text if version == "1.0" else is_object:
-        assert reply(buyer.ask_raw(body(sent)))["data"]["lead_id"]
+        assert response_payload(buyer.ask_raw(body(sent)))["data"]["lead_id"]
     else:
         assert buyer.refuse(sent)["details"]["instancePath"].startswith("/source_agent")
 
@@ -301,7 +301,7 @@ def test_a_wrong_condition_beside_another_defect_is_a_schema_defect(buyer: Buyer
 def test_other_attributes_of_a_lead_may_be_arrays(buyer: Buyer, version: str, value: object, place: str | None) -> None:
     sent = data(version, "lead.submit", trade_in={"other_attributes": {"x": value}})
     if place is None:
-        assert reply(buyer.ask_raw(body(sent)))["data"]["lead_id"]
+        assert response_payload(buyer.ask_raw(body(sent)))["data"]["lead_id"]
     else:
         problem = buyer.refuse(sent)["details"]["errors"][0]
         assert problem["instanceLocation"] == f"/trade_in/other_attributes/x{place}"
@@ -501,7 +501,7 @@ def test_too_many_requests_have_the_number_of_the_version(
 def test_a_released_version_needs_no_header(buyer: Buyer, version: str) -> None:
     sent = body(data(version, "dealer.information"))
     for headers in ({}, {"a2a-version": "1.0"}, {"a2a-extensions": "https://example.com/other"}):
-        assert reply(buyer.ask_raw(sent, headers=headers))
+        assert response_payload(buyer.ask_raw(sent, headers=headers))
 
 
 @every_version

@@ -1,6 +1,6 @@
 """A process in which every search raises. It prints each response to stdout, and logs to stderr like a worker.
 
-Run as `python broken_dealership.py DIRECTORY SECRET PROJECT`, in the directory of a dealership that is set up.
+Run as `python broken_dealership.py DIRECTORY SECRET PROJECT`, in the folder of a dealership that is set up.
 """
 
 import sys
@@ -23,11 +23,11 @@ class Broken:
 
 
 def main() -> None:
-    directory, secret, project = sys.argv[1:]
+    folder, secret, project = sys.argv[1:]
     sys.path.insert(0, project)
     from tests.server.dealership import message, run_dealership
 
-    with run_dealership(Path(directory)) as opened:
+    with run_dealership(Path(folder)) as opened:
         service = opened.service
         broken: Any = Broken(secret)
         service.dealer = replace(service.dealer, catalogue=broken)

@@ -29,17 +29,17 @@ def limits_kept(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.fixture(scope="session")
 def stocked(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of a dealership with its stock, which is never opened. The others copy its database."""
-    directory = tmp_path_factory.mktemp("stocked")
-    set_up(directory)
-    return directory
+    """The folder of a dealership with its stock, which is never opened. The others copy its database."""
+    folder = tmp_path_factory.mktemp("stocked")
+    set_up(folder)
+    return folder
 
 
 @pytest.fixture(scope="session")
 def dealership(tmp_path_factory: pytest.TempPathFactory, stocked: Path) -> Iterator[Dealership]:
-    directory = tmp_path_factory.mktemp("dealership")
-    set_up(directory, stocked=stocked)
-    with run_dealership(directory) as opened:
+    folder = tmp_path_factory.mktemp("dealership")
+    set_up(folder, stocked=stocked)
+    with run_dealership(folder) as opened:
         yield opened
 
 
@@ -49,8 +49,8 @@ def open_dealership(tmp_path: Path, stocked: Path) -> Iterator[OpenDealership]:
     with ExitStack() as stack:
 
         def open_one(extra: str = NO_LIMITS, listens_at: str = LISTENS_AT) -> Dealership:
-            directory = tmp_path / f"dealer-{len(list(tmp_path.iterdir()))}"
-            set_up(directory, extra, stocked=stocked)
-            return stack.enter_context(run_dealership(directory, listens_at))
+            folder = tmp_path / f"dealer-{len(list(tmp_path.iterdir()))}"
+            set_up(folder, extra, stocked=stocked)
+            return stack.enter_context(run_dealership(folder, listens_at))
 
         yield open_one

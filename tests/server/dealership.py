@@ -122,7 +122,7 @@ def error_of(response: httpx.Response) -> dict[str, Any]:
 class Dealership:
     """A started application."""
 
-    directory: Path
+    folder: Path
     app: DealerApp
     portal: BlockingPortal
     client_address: str = "198.51.100.7"
@@ -180,7 +180,7 @@ class Dealership:
 
     def store(self) -> Store:
         """The dealer's database, as the command line opens it."""
-        settings = load_settings(self.directory, {})
+        settings = load_settings(self.folder, {})
         return Store.open(settings.database_url, settings.cipher)
 
     def new_token(self, expires_in: timedelta | None = None) -> tuple[str, str]:
@@ -201,20 +201,20 @@ class Dealership:
             return await client.request(method, path, content=content, headers=headers)
 
 
-def set_up(directory: Path, extra: str = NO_LIMITS, *, stocked: Path | None = None) -> None:
+def set_up(folder: Path, extra: str = NO_LIMITS, *, stocked: Path | None = None) -> None:
     """Writes `dealer.toml` (`extra` behind its sections), makes the database and imports the stock.
 
-    With `stocked`, the directory of another dealership, its database and its keys are copied instead.
+    With `stocked`, the folder of another dealership, its database and its keys are copied instead.
     """
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    (directory / "dealer.toml").write_text(DEALER_TOML + extra, "utf-8")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (folder / "dealer.toml").write_text(DEALER_TOML + extra, "utf-8")
     if stocked is not None:
         for name in (DATABASE, KEY_FILE_NAME):
-            shutil.copy(stocked / name, directory / name)
+            shutil.copy(stocked / name, folder / name)
         return
     with suppress(FileExistsError):
-        create_key_file(directory)
-    settings = load_settings(directory, {})
+        create_key_file(folder)
+    settings = load_settings(folder, {})
     make_current(settings.database_url)
     now = datetime.now(UTC)
     with Store.open(settings.database_url, settings.cipher) as store:
@@ -225,11 +225,11 @@ def set_up(directory: Path, extra: str = NO_LIMITS, *, stocked: Path | None = No
 
 
 @contextmanager
-def run_dealership(directory: Path, listens_at: str = LISTENS_AT) -> Iterator[Dealership]:
-    """Starts the application of the dealer in a directory, and shuts it down at the end."""
-    app = application(load_served(directory, ENVIRONMENT, listens_at))
+def run_dealership(folder: Path, listens_at: str = LISTENS_AT) -> Iterator[Dealership]:
+    """Starts the application of the dealer in a folder, and shuts it down at the end."""
+    app = application(load_served(folder, ENVIRONMENT, listens_at))
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(lifespan(app)):
-        yield Dealership(directory, app, portal)
+        yield Dealership(folder, app, portal)
 
 
 @asynccontextmanager

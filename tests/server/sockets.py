@@ -20,10 +20,10 @@ TARGETS = ("/message:send", "/rpc")
 
 
 @contextmanager
-def on_a_port(directory: Path, protocol: type[BoundedConnection] = BoundedConnection, **options: Any) -> Iterator[int]:
-    """Runs the dealer or the installation in a directory under uvicorn. Yields the port. `options` are uvicorn's."""
+def on_a_port(folder: Path, protocol: type[BoundedConnection] = BoundedConnection, **options: Any) -> Iterator[int]:
+    """Runs the dealer or the installation in a folder under uvicorn. Yields the port. `options` are uvicorn's."""
     listener = socket.create_server(("127.0.0.1", 0))
-    app = application(load_served(directory, {}, LISTENS_AT))
+    app = application(load_served(folder, {}, LISTENS_AT))
     options = {"loop": "dealer_agent.server.event_loop:AcceptingLoop", **options}
     config = uvicorn.Config(app, http=protocol, log_level="critical", ws="none", server_header=False, **options)
     server = uvicorn.Server(config)

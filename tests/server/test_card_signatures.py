@@ -102,13 +102,13 @@ def seen(tmp_path_factory: pytest.TempPathFactory, stocked: Path) -> list[Read]:
         '[service]\nvocabulary = "autoagent"\nskills_off = ["lead.submit", "inventory.vehicle"]\n',
         '[service]\nrevision = "0.1.0"\npublic_url = "https://example.com/x"\nbase_path = "/agent"\n',
     ):
-        directory = tmp_path_factory.mktemp("signed") / "dealer"
-        set_up(directory, extra, stocked=stocked)
-        text = (directory / "dealer.toml").read_text("utf-8")
-        (directory / "dealer.toml").write_text(
+        folder = tmp_path_factory.mktemp("signed") / "dealer"
+        set_up(folder, extra, stocked=stocked)
+        text = (folder / "dealer.toml").read_text("utf-8")
+        (folder / "dealer.toml").write_text(
             text.replace('name = "Test Motors"', f"name = {json.dumps(ODD_NAME, ensure_ascii=False)}"), "utf-8"
         )
-        with run_dealership(directory) as opened:
+        with run_dealership(folder) as opened:
             root = "https://example.com/x/agent" if "public_url" in extra else LISTENS_AT
             versions = VERSION_CARDS if "published_versions" in extra else ()
             found += [read(opened, path, root) for path in (*CARDS, *versions)]

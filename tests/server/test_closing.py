@@ -51,15 +51,15 @@ class Swept(BoundedConnection):
 
 
 @pytest.fixture(scope="module")
-def directory(tmp_path_factory: pytest.TempPathFactory, stocked: Path) -> Path:
-    directory = tmp_path_factory.mktemp("closing")
-    set_up(directory, NO_LIMITS, stocked=stocked)
-    return directory
+def folder(tmp_path_factory: pytest.TempPathFactory, stocked: Path) -> Path:
+    folder = tmp_path_factory.mktemp("closing")
+    set_up(folder, NO_LIMITS, stocked=stocked)
+    return folder
 
 
 @pytest.fixture(scope="module")
-def port(directory: Path) -> Iterator[int]:
-    with on_a_port(directory, Swept) as port:
+def port(folder: Path) -> Iterator[int]:
+    with on_a_port(folder, Swept) as port:
         yield port
 
 
@@ -110,9 +110,9 @@ def test_a_client_that_sends_all_before_it_reads_gets_its_refusal(port: int, cas
 @pytest.fixture(scope="module")
 def hurried(tmp_path_factory: pytest.TempPathFactory, stocked: Path) -> Iterator[int]:
     """A service for bodies that do not come: a busy machine may take longer than this to store a lead."""
-    directory = tmp_path_factory.mktemp("hurried")
-    set_up(directory, "[service]\nrequest_timeout_seconds = 1\n" + NO_LIMITS, stocked=stocked)
-    with on_a_port(directory, Swept) as port:
+    folder = tmp_path_factory.mktemp("hurried")
+    set_up(folder, "[service]\nrequest_timeout_seconds = 1\n" + NO_LIMITS, stocked=stocked)
+    with on_a_port(folder, Swept) as port:
         yield port
 
 
@@ -209,8 +209,8 @@ def test_discarded_bytes_are_bounded(port: int, case: str, limit: str, monkeypat
                     client.socket.sendall(b" " * 1000)
 
 
-def test_an_idle_connection_is_closed(directory: Path) -> None:
-    with on_a_port(directory, Swept, timeout_keep_alive=1) as port, connected(port) as client:
+def test_an_idle_connection_is_closed(folder: Path) -> None:
+    with on_a_port(folder, Swept, timeout_keep_alive=1) as port, connected(port) as client:
         client.socket.sendall(AT_ONCE + HEALTH)
         assert [client.answer()[0] for _ in range(2)] == [200, 200]
         with suppress(ConnectionError):  # It may be closed already.

@@ -64,7 +64,7 @@ class Booked(NamedTuple):
         return self.on.request("POST", path or self.path(), content=body, headers=FORM)
 
     def stored(self) -> str:
-        return everything_stored(f"sqlite:///{self.on.directory / DATABASE}")
+        return everything_stored(f"sqlite:///{self.on.folder / DATABASE}")
 
 
 @pytest.fixture
@@ -274,7 +274,7 @@ def test_wrong_links_count_against_the_rate_of_wrong_tokens(book: Callable[..., 
 
 
 def test_without_the_database_the_page_says_when_to_try_again(booked: Booked) -> None:
-    with table_away(f"sqlite:///{booked.on.directory / DATABASE}", "appointments"):
+    with table_away(f"sqlite:///{booked.on.folder / DATABASE}", "appointments"):
         for answer in (booked.get(), booked.post(do="cancel")):
             assert page_of(answer, 503).texts("//h1") == ["This page does not work at the moment"]
     page_of(booked.get(), 200)

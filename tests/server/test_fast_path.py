@@ -47,9 +47,9 @@ class Watched(BoundedConnection):
 
 @pytest.fixture(scope="module")
 def port(tmp_path_factory: pytest.TempPathFactory, stocked: Path) -> Iterator[int]:
-    directory = tmp_path_factory.mktemp("fast-path")
-    set_up(directory, '[auth]\nmode = "bearer"\nskills = ["dealer.information"]\n' + NO_LIMITS, stocked=stocked)
-    with on_a_port(directory, Watched) as port:
+    folder = tmp_path_factory.mktemp("fast-path")
+    set_up(folder, '[auth]\nmode = "bearer"\nskills = ["dealer.information"]\n' + NO_LIMITS, stocked=stocked)
+    with on_a_port(folder, Watched) as port:
         yield port
 
 

@@ -18,9 +18,9 @@ LIMITED = NO_LIMITS.replace('inventory_vehicle = ""', 'inventory_vehicle = "1/mi
 
 @pytest.fixture(scope="module")
 def port(tmp_path_factory: pytest.TempPathFactory, stocked: Path) -> Iterator[int]:
-    directory = tmp_path_factory.mktemp("heads")
-    set_up(directory, '[service]\ntrusted_proxies = ["127.0.0.1"]\n' + LIMITED, stocked=stocked)
-    with on_a_port(directory) as port:
+    folder = tmp_path_factory.mktemp("heads")
+    set_up(folder, '[service]\ntrusted_proxies = ["127.0.0.1"]\n' + LIMITED, stocked=stocked)
+    with on_a_port(folder) as port:
         yield port
 
 

@@ -104,8 +104,8 @@ async def _cost(protocol: type[HttpToolsProtocol], app: Any, state: dict[str, An
     return took
 
 
-async def _ratios(directory: Path) -> dict[str, float]:
-    app = application(load_served(directory, {}, LISTENS_AT))
+async def _ratios(folder: Path) -> dict[str, float]:
+    app = application(load_served(folder, {}, LISTENS_AT))
     state: dict[str, Any] = {}
     started, over = asyncio.Event(), asyncio.Event()
 

@@ -48,9 +48,9 @@ class Watched(BoundedConnection):
 
 @pytest.fixture(scope="module")
 def port(tmp_path_factory: pytest.TempPathFactory, stocked: Path) -> Iterator[int]:
-    directory = tmp_path_factory.mktemp("load")
-    set_up(directory, NO_LIMITS, stocked=stocked)
-    with on_a_port(directory, Watched) as port:
+    folder = tmp_path_factory.mktemp("load")
+    set_up(folder, NO_LIMITS, stocked=stocked)
+    with on_a_port(folder, Watched) as port:
         yield port
 
 
@@ -306,7 +306,7 @@ def test_a_crawler_of_one_dealer_does_not_use_up_the_place_of_others(tmp_path: P
     north, south = (request(f"/d/{dealer_id}/message:send", body_of("", SEARCH)) for dealer_id in DEALERS)
     for dealer_id in DEALERS:
         add(installation, dealer_id)
-    with on_a_port(installation.directory, Watched) as port:
+    with on_a_port(installation.folder, Watched) as port:
         for opens in (north, south):
             answers_to(port, [opens])
         seen = [[status for status, _, _ in answers_to(port, [*[north] * 40, south])] for _ in range(5)]

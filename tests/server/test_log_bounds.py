@@ -69,12 +69,12 @@ COUNT = 1600
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory, stocked: Path) -> list[dict[str, Any]]:
     """The log of a service after each flood."""
-    directory = tmp_path_factory.mktemp("flooded")
-    set_up(directory, NO_LIMITS, stocked=stocked)
-    port, output = free_port(), directory / "output.txt"
+    folder = tmp_path_factory.mktemp("flooded")
+    set_up(folder, NO_LIMITS, stocked=stocked)
+    port, output = free_port(), folder / "output.txt"
     with output.open("wb") as file:
         process = subprocess.Popen(
-            [COMMAND, "serve", "--dir", directory, "--port", str(port)], stdout=subprocess.DEVNULL, stderr=file
+            [COMMAND, "serve", "--dir", folder, "--port", str(port)], stdout=subprocess.DEVNULL, stderr=file
         )
     try:
 

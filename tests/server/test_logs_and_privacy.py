@@ -66,13 +66,13 @@ def holds_nothing_personal(text: str) -> None:
 
 
 @contextmanager
-def serving(directory: Path, output: Path) -> Iterator[httpx.Client]:
+def serving(folder: Path, output: Path) -> Iterator[httpx.Client]:
     """`dealer-agent serve` in its own process. All its output goes to one file."""
     port = free_port()
     environment = {name: value for name, value in os.environ.items() if name != "DATABASE_URL"}
     with output.open("wb") as file:
         process = subprocess.Popen(
-            [COMMAND, "serve", "--dir", directory, "--port", str(port)], stdout=file, stderr=file, env=environment
+            [COMMAND, "serve", "--dir", folder, "--port", str(port)], stdout=file, stderr=file, env=environment
         )
     try:
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=120) as client:
@@ -97,11 +97,9 @@ def serving(directory: Path, output: Path) -> Iterator[httpx.Client]:
 def served(tmp_path_factory: pytest.TempPathFactory, stocked: Path) -> tuple[list[httpx.Response], str]:
     """The answers to leads that are taken, that are refused for every reason, and that meet a broken database; and
     everything that the process wrote."""
-    directory = tmp_path_factory.mktemp("served")
-    set_up(
-        directory, '[service]\ntrusted_proxies = ["127.0.0.1"]\n[logs]\nlevel = "debug"\n' + NO_LIMITS, stocked=stocked
-    )
-    output = directory / "output.txt"
+    folder = tmp_path_factory.mktemp("served")
+    set_up(folder, '[service]\ntrusted_proxies = ["127.0.0.1"]\n[logs]\nlevel = "debug"\n' + NO_LIMITS, stocked=stocked)
+    output = folder / "output.txt"
     headers = {
         "content-type": "application/json",
         "user-agent": f"{MARK}-browser",
@@ -124,7 +122,7 @@ def served(tmp_path_factory: pytest.TempPathFactory, stocked: Path) -> tuple[lis
         {**good, "appointment": {"appointment_type": "test_drive"}, "idempotency_key": f"{MARK}4"},
     ]
     answers: list[httpx.Response] = []
-    with serving(directory, output) as client:
+    with serving(folder, output) as client:
 
         def send(payload: dict[str, Any], **more: str) -> None:
             for path, content in bodies(payload):
@@ -142,7 +140,7 @@ def served(tmp_path_factory: pytest.TempPathFactory, stocked: Path) -> tuple[lis
         for path in (f"/visit/{MARK}", f"/contact/{MARK}?q={MARK}"):
             assert client.get(path, headers=headers).status_code == 404
             assert client.post(path, content=f"do={MARK}", headers=headers).status_code == 404
-        with closing(sqlite3.connect(directory / DATABASE)) as database:
+        with closing(sqlite3.connect(folder / DATABASE)) as database:
             database.execute("DROP TABLE leads")
         send(marked_lead() | {"idempotency_key": f"{MARK}5"})
     return answers, output.read_text("utf-8")

@@ -52,9 +52,9 @@ class Watched(BoundedConnection):
 
 @pytest.fixture(scope="module")
 def port(tmp_path_factory: pytest.TempPathFactory, stocked: Path) -> Iterator[int]:
-    directory = tmp_path_factory.mktemp("sums")
-    set_up(directory, SETTINGS + NO_LIMITS, stocked=stocked)
-    with on_a_port(directory, Watched) as port:
+    folder = tmp_path_factory.mktemp("sums")
+    set_up(folder, SETTINGS + NO_LIMITS, stocked=stocked)
+    with on_a_port(folder, Watched) as port:
         yield port
 
 

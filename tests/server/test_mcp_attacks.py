@@ -75,10 +75,10 @@ def test_only_known_hosts_and_origins_are_answered(
 def published(tmp_path_factory: pytest.TempPathFactory, stocked: Any) -> Any:
     from tests.server.dealership import run_dealership, set_up
 
-    directory = tmp_path_factory.mktemp("published")
+    folder = tmp_path_factory.mktemp("published")
     mcp = '[mcp]\nallowed_hosts = ["other.example.com"]\nallowed_origins = ["https://chat.example.com"]\n'
-    set_up(directory, '[service]\npublic_url = "https://cars.example.com"\n' + mcp + NO_LIMITS, stocked=stocked)
-    with run_dealership(directory) as opened:
+    set_up(folder, '[service]\npublic_url = "https://cars.example.com"\n' + mcp + NO_LIMITS, stocked=stocked)
+    with run_dealership(folder) as opened:
         yield opened
 
 

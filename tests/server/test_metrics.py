@@ -188,7 +188,7 @@ def test_a_dealer_of_an_installation_cannot_set_the_metrics(tmp_path: Path) -> N
 
 def test_nothing_is_counted_while_metrics_are_off(dealership: Dealership) -> None:
     dealership.ask("inventory.vehicle", vin=ACCORD)
-    assert dealership.service.replies is None
+    assert dealership.service.response_counts is None
 
 
 def test_a_duration_counts_in_the_first_bucket_that_is_not_below_it() -> None:

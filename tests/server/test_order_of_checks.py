@@ -90,7 +90,7 @@ def test_the_token_and_the_rate_of_the_skill_before_the_payload(open_dealership:
     bad = message("lead.submit", nickname="x")
     assert error_of(opened.post(on(path, bad), path))["code"] == "AUTH_REQUIRED"
     # A service reads the tokens at its start. A running service reads new ones within two seconds.
-    with run_dealership(opened.directory) as again:
+    with run_dealership(opened.folder) as again:
         assert error_of(again.post(on(path, bad), path, token=token))["code"] == "SCHEMA_VALIDATION_FAILED"
         assert again.post(on(path, message("lead.submit")), path, token=token).status_code == 200
         assert error_of(again.post(on(path, bad), path, token=token))["code"] == "RATE_LIMITED"

@@ -40,19 +40,19 @@ class Watched(BoundedConnection):
 
 @pytest.fixture(scope="module")
 def port(tmp_path_factory: pytest.TempPathFactory, stocked: Path) -> Iterator[int]:
-    directory = tmp_path_factory.mktemp("pipelining")
-    set_up(directory, NO_LIMITS, stocked=stocked)
-    with on_a_port(directory, Watched) as port:
+    folder = tmp_path_factory.mktemp("pipelining")
+    set_up(folder, NO_LIMITS, stocked=stocked)
+    with on_a_port(folder, Watched) as port:
         yield port
 
 
 @pytest.fixture(scope="module")
 def strict_port(tmp_path_factory: pytest.TempPathFactory, stocked: Path) -> Iterator[int]:
     """Of a dealer with low rates."""
-    directory = tmp_path_factory.mktemp("strict")
+    folder = tmp_path_factory.mktemp("strict")
     rates = '\n[rate_limits]\ninventory_search = "2/hour"\nlead_submit = "1/hour"\nhealth = "2/hour"\n'
-    set_up(directory, rates, stocked=stocked)
-    with on_a_port(directory, Watched) as port:
+    set_up(folder, rates, stocked=stocked)
+    with on_a_port(folder, Watched) as port:
         yield port
 
 

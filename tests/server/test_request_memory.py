@@ -82,9 +82,9 @@ def test_a_client_has_a_share_and_no_other_client_pays_for_it() -> None:
 
 @pytest.fixture(scope="module")
 def port(tmp_path_factory: pytest.TempPathFactory, stocked: Path) -> Iterator[int]:
-    directory = tmp_path_factory.mktemp("memory")
-    set_up(directory, SETTINGS + NO_LIMITS, stocked=stocked)
-    with on_a_port(directory, Watched) as port:
+    folder = tmp_path_factory.mktemp("memory")
+    set_up(folder, SETTINGS + NO_LIMITS, stocked=stocked)
+    with on_a_port(folder, Watched) as port:
         with connected(port) as client:
             client.socket.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
             assert client.answer()[0] == 200

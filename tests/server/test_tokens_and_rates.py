@@ -40,7 +40,7 @@ def ask(opened: Dealership, skill: str, token: str | None = None, address: str |
 def test_every_request_needs_a_token_if_every_skill_requires_one(open_dealership: OpenDealership) -> None:
     opened = open_dealership(ALL)
     _, token = opened.new_token()
-    with run_dealership(opened.directory) as again:
+    with run_dealership(opened.folder) as again:
         assert again.get("/cards/0.1.0.json").json()["auth_type"] == "bearer"
         for skill in STEMS:
             assert ask(again, skill) == (401, "AUTH_REQUIRED"), skill
@@ -82,7 +82,7 @@ def test_only_a_complete_active_token_of_this_dealer_is_valid(open_dealership: O
         f"xyz_{token_id}_{secret}",
         f"dat__{secret}",
     ]
-    with run_dealership(opened.directory) as again:
+    with run_dealership(opened.folder) as again:
         for each in wrong:
             assert ask(again, "inventory.search", each) == (401, "AUTH_REQUIRED"), each
         sent = message("inventory.search")
@@ -101,7 +101,7 @@ def test_only_a_complete_active_token_of_this_dealer_is_valid(open_dealership: O
 def test_an_expired_token_is_answered_as_an_unknown_one_is(open_dealership: OpenDealership) -> None:
     opened = open_dealership(ALL)
     (_, expired), (_, valid) = opened.new_token(timedelta(hours=-1)), opened.new_token(timedelta(days=1))
-    with run_dealership(opened.directory) as again:
+    with run_dealership(opened.folder) as again:
         sent = message("inventory.search")
         refused, unknown = (again.post(sent, token=token) for token in (expired, "dat_x_wrong"))
         assert refused.status_code == unknown.status_code == 401
@@ -158,7 +158,7 @@ def test_a_running_service_sees_a_new_token_and_its_revocation(open_dealership: 
 def test_wrong_tokens_count_only_against_their_address(open_dealership: OpenDealership) -> None:
     opened = open_dealership(ALL.replace('bad_tokens = ""', 'bad_tokens = "3/hour"'))
     _, token = opened.new_token()
-    with run_dealership(opened.directory) as again:
+    with run_dealership(opened.folder) as again:
         for _ in range(5):
             assert ask(again, "inventory.search", token)[0] == 200
             assert ask(again, "inventory.search")[0] == 401
@@ -195,7 +195,7 @@ def test_each_skill_has_its_own_rate_for_each_client(open_dealership: OpenDealer
 def test_a_client_is_counted_by_its_token_or_else_by_its_address(open_dealership: OpenDealership) -> None:
     opened = open_dealership(NO_LIMITS.replace('inventory_search = ""', 'inventory_search = "1/hour"'))
     (_, one), (_, two) = opened.new_token(), opened.new_token()
-    with run_dealership(opened.directory) as again:
+    with run_dealership(opened.folder) as again:
         assert ask(again, "inventory.search", one, "198.51.100.1")[0] == 200
         assert ask(again, "inventory.search", one, "198.51.100.2")[0] == 429
         assert ask(again, "inventory.search", two, "198.51.100.1")[0] == 200

@@ -9,7 +9,7 @@ LEAD_FAILED_QUIET = timedelta(hours=1)
 """An alert about failed leads ends after this time without another one."""
 DATABASE_AWAY_AFTER = timedelta(minutes=1)
 QUIET = timedelta(minutes=10)
-"""An alert ends when its condition was not observed for this time. So a short break is no end."""
+"""An alert ends when its condition was not observed for this time. A short break is not an end."""
 AT_ONCE = timedelta(0)
 
 

@@ -61,7 +61,7 @@ class AlertJobs:
     @property
     def kinds(self) -> list[Kind]:
         """The kinds of jobs."""
-        check = Kind(ALERT_CHECK, self._check, longest_wait=self.longest_wait, at_once=20, is_lasting=True)
+        check = Kind(ALERT_CHECK, self._check, longest_wait=self.longest_wait, at_once=20, is_recurring=True)
         return [check, *(self._messages(receiver, name) for receiver, name in MESSAGE_KINDS.items())]
 
     async def _check(self, job: Job) -> Next:

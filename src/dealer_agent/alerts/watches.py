@@ -43,15 +43,15 @@ def watch_of_dealer(settings: Settings, env: Mapping[str, str] = os.environ) -> 
         return None
     alone = settings.installation is None
     profile = settings.dealer
-    where = Where(settings.directory) if alone else Where(settings.installation, profile.id)
+    where = Where(settings.folder) if alone else Where(settings.installation, profile.id)
     sender = Sender(profile.id, profile.name, profile.rooftops[0].timezone, FILE_NAME, where)
-    text = _text_of(settings.directory / FILE_NAME) if alone else None
+    text = _text_of(settings.folder / FILE_NAME) if alone else None
     url = settings.service.public_url + settings.service.base_path
     return Watch(
         owner=profile.id,
         settings=settings.alerts,
         receivers=receivers_of(settings.alerts, settings.mail, sender, env, settings.address_rule, text=text),
-        folder=settings.directory,
+        folder=settings.folder,
         shares_machine=alone,
         address=_public_address(url, CARD_PATH, expected=url) if alone else None,
     )
@@ -66,17 +66,17 @@ def watch_of_operator(installation: Installation, env: Mapping[str, str] = os.en
     receivers = receivers_of(
         settings,
         installation.file.mail,
-        Sender(ALL_DEALERS, name, OPERATOR_ZONE, INSTALLATION_FILE, Where(installation.directory)),
+        Sender(ALL_DEALERS, name, OPERATOR_ZONE, INSTALLATION_FILE, Where(installation.folder)),
         env,
         ANY_ADDRESS,
         where=("installation", "alerts"),
-        text=_text_of(installation.directory / INSTALLATION_FILE),
+        text=_text_of(installation.folder / INSTALLATION_FILE),
     )
     return Watch(
         owner=ALL_DEALERS,
         settings=settings,
         receivers=receivers,
-        folder=installation.directory,
+        folder=installation.folder,
         shares_machine=True,
         address=_public_address(installation.public_url, HEALTH, expected='"ok"'),
     )

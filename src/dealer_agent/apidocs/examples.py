@@ -137,16 +137,16 @@ def json_text(value: Any, indent: int = 0) -> str:
     return f"{opened}\n{' ' * inner}{lines}\n{' ' * indent}{closed}"
 
 
-def example_reply(skill: Skill, vocabulary: Vocabulary) -> dict[str, Any]:
+def example_response(skill: Skill, vocabulary: Vocabulary) -> dict[str, Any]:
     """The successful response to `example_body`."""
     docs = SKILL_DOCS[skill]
     response = SkillResponse(msgspec.json.encode(docs.reply), docs.reply_message)
     return _decoded(b"".join(response_pieces(Request(skill, vocabulary), _REPLY_ID, response)))
 
 
-def example_json_rpc_reply(vocabulary: Vocabulary) -> dict[str, Any]:
+def example_json_rpc_response(vocabulary: Vocabulary) -> dict[str, Any]:
     """A successful JSON-RPC response."""
-    return {"jsonrpc": "2.0", "id": "1", "result": example_reply(DEALER_INFORMATION, vocabulary)}
+    return {"jsonrpc": "2.0", "id": "1", "result": example_response(DEALER_INFORMATION, vocabulary)}
 
 
 class Status(NamedTuple):

@@ -97,7 +97,7 @@ def _document(*, schema: Json, media_type: str = "application/json", **operation
 def _send(facts: CardFacts, vocabulary: Vocabulary) -> Json:
     requests, responses = (
         {skill.id: {"summary": skill.name, "value": example(skill, vocabulary)} for skill in facts.skills}
-        for example in (examples.example_body, examples.example_reply)
+        for example in (examples.example_body, examples.example_response)
     )
     error_responses = {
         str(code): _error_response(status, _error_schema(status), examples.example_error(code, vocabulary))
@@ -120,7 +120,7 @@ def _call(facts: CardFacts, vocabulary: Vocabulary) -> Json:
         for skill in facts.skills
     }
     responses = {
-        "success": {"summary": "A result", "value": examples.example_json_rpc_reply(vocabulary)},
+        "success": {"summary": "A result", "value": examples.example_json_rpc_response(vocabulary)},
         "error": {"summary": "An error", "value": examples.example_json_rpc_error(vocabulary)},
     }
     success = {"schema": {"oneOf": [ref("JsonRpcResult"), ref("JsonRpcError")]}, "examples": responses}

@@ -17,7 +17,7 @@ from dealer_agent.config.installation import Installation, load_served
 from dealer_agent.core_dumps import forbid_core_dumps
 from dealer_agent.server.app import DealerApp
 
-DIRECTORY_VARIABLE = "DEALER_AGENT_DIR"
+SERVED_FOLDER_VARIABLE = "DEALER_AGENT_DIR"
 ADDRESS_VARIABLE = "DEALER_AGENT_LISTENS_AT"
 COLLECTION_THRESHOLDS = (700, 10, 100)
 """Python's own, except that full collections are ten times as rare. With thousands of connections, one takes half a
@@ -37,7 +37,7 @@ def app() -> DealerApp:
     # Imported objects live as long as the process. A garbage collection that scans them would delay a request.
     gc.freeze()
     gc.set_threshold(*COLLECTION_THRESHOLDS)
-    installation = load_served(Path(os.environ[DIRECTORY_VARIABLE]), os.environ, os.environ[ADDRESS_VARIABLE])
+    installation = load_served(Path(os.environ[SERVED_FOLDER_VARIABLE]), os.environ, os.environ[ADDRESS_VARIABLE])
     if installation.only is None:
         sys.setswitchinterval(SWITCH_SECONDS)
     return application(installation)

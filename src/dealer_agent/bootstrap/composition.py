@@ -56,7 +56,7 @@ async def serving(installation: Installation) -> AsyncIterator[ServedDealers]:
     The only dealer of a folder is opened at once, each dealer of an installation at its first request. Raises
     SettingsError, and StorageError, also if the database does not isolate dealers from each other.
     """
-    settings, only, directory = installation.file, installation.only, installation.directory
+    settings, only, folder = installation.file, installation.only, installation.folder
     async with AsyncExitStack() as closing:
         watch = watch_of_machine(installation)
         lines = configure_logs(settings.logs.level)
@@ -77,18 +77,18 @@ async def serving(installation: Installation) -> AsyncIterator[ServedDealers]:
         begin_span = (lambda *_: None) if traces is None else traces.begin_delivery
         deliveries = DeliveryLoop(opened.store, writer, opened.dealers_with_due, find_outlets, begin_span)
         closing.push_async_callback(_stop, deliveries, asyncio.create_task(deliveries.run()))
-        snapshots = SnapshotFolder(directory / SNAPSHOTS) if only is None else None
+        snapshots = SnapshotFolder(folder / SNAPSHOTS) if only is None else None
         opener = DealerOpener(opened, writer, process, deliveries, snapshots, metrics, traces)
         closing.callback(opener.close)
         budget = memory_budget(settings.installation.snapshot_memory_mib) if only is None else 0
-        memory = DealerMemory(budget, directory / SNAPSHOTS / BUSIEST_FILE)
+        memory = DealerMemory(budget, folder / SNAPSHOTS / BUSIEST_FILE)
         dealers = ServedDealers(process, addresses, opener.open, memory.close_idle if only is None else None)
         if only is not None:
             await dealers.open(only.dealer.id)
         process.ready = True
         counting = Counting(opened.store, process.counts, dealers.find_catalogue)
         closing.push_async_callback(counting.close)
-        machine, hash_of_settings = machine_name(directory), settings_hash(installation)
+        machine, hash_of_settings = machine_name(folder), settings_hash(installation)
         replica = ReplicaRecord(
             opened.store,
             opened.owner,
@@ -159,9 +159,9 @@ def _keys(opened: OpenInstallation, stopped: threading.Event) -> InstallationKey
         store=opened.store,
         cipher=opened.store.check_keys(opened.owner),
         dealer_id=opened.owner,
-        place=changeable_key_file(installation.directory, os.environ),
+        location=changeable_key_file(installation.folder, os.environ),
         days=installation.file.installation.rotate_keys_days,
-        machine=machine_name(installation.directory),
+        machine=machine_name(installation.folder),
         wait=wait_unless(stopped),
     )
     return InstallationKeys(opened, own)
@@ -173,7 +173,7 @@ def _process(installation: Installation) -> Process:
     return Process(
         settings=settings.service,
         vocabularies=vocabularies_of(settings.service.vocabulary, settings.service.proto),
-        limits=RateLimits(installation.directory / RATE_LIMITS_FILE, settings.rate_limits.by_rule, blocks=blocks),
+        limits=RateLimits(installation.folder / RATE_LIMITS_FILE, settings.rate_limits.by_rule, blocks=blocks),
         logs_access=settings.logs.access,
         limit_store=LimitStore(url) if url else None,
     )

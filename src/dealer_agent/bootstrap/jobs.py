@@ -65,4 +65,4 @@ def _begin_checks(opened: OpenInstallation) -> None:
 def _store_jobs(store: Store, dealer_id: str, rows: list[StoredFeed], kinds: Iterable[Kind]) -> None:
     with store.write(dealer_id) as tx:
         put_feeds(tx, rows)
-        begin_jobs(tx, [kind.name for kind in kinds if kind.is_lasting])
+        begin_jobs(tx, [kind.name for kind in kinds if kind.is_recurring])

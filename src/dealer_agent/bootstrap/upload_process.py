@@ -38,7 +38,7 @@ MOST_DATABASE_CONNECTIONS = 2
 class UploadJob(Struct, frozen=True):
     """The folder of the dealer or of the installation, and the file descriptor of the listening socket."""
 
-    directory: str
+    folder: str
     listener: int
 
 
@@ -48,10 +48,10 @@ def run() -> None:
     forbid_core_dumps()
     prepare_message_types(msgspec.Struct)
     gc.freeze()
-    directory = Path(job.directory)
+    folder = Path(job.folder)
     try:
         with ExitStack() as closing:
-            installation = load_served(directory, os.environ)
+            installation = load_served(folder, os.environ)
             opened = None
             if installation.only is None:
                 url = installation.database_url
@@ -59,7 +59,7 @@ def run() -> None:
                 opened = OpenInstallation(installation, closing.enter_context(store))
             find_account = Accounts(installation, opened).find
             sftp, level = installation.file.sftp, installation.file.logs.level
-            key = host_key(directory / sftp.host_key_file)
+            key = host_key(folder / sftp.host_key_file)
             listener = closing.enter_context(socket.socket(fileno=job.listener))
             asyncio.run(_serve(partial(UploadServer, sftp, key, find_account), listener, level))
     except (SettingsError, StorageError, EncryptionError) as problem:

@@ -92,8 +92,8 @@ class Session:
         """Asks, and shows the response to people, by default in words. Returns its data as received, for `--json`."""
 
         async def asked(agent: DealerAgent) -> tuple[Any, Data | None]:
-            reply = await agent.ask(skill, members)
-            return reply.data, None if out.quiet else reply.typed(kind)
+            response = await agent.ask(skill, members)
+            return response.data, None if out.quiet else response.typed(kind)
 
         data, typed = self.run(asked)
         if typed is not None and show is not None:
@@ -150,7 +150,7 @@ def _option(field: msgspec.structs.FieldInfo, meaning: str, *, required: bool, p
             python = int
             option |= {"min": kind.ge, "metavar": "NUMBER"}
         case msgspec.inspect.BoolType():
-            # False is no constraint, so the option has no negative form.
+            # False does not constrain, so the option has no negative form.
             python = bool
             del option["metavar"]
     named = typer.Option(f"--{_dashed(field.name)}", rich_help_panel=panel, show_default=False, **option)

@@ -70,7 +70,7 @@ def as_typer_command(function: Callable[..., Any], opening: Opening | None = Non
 
     @wraps(function)
     def run(**values: Any) -> None:
-        folder = values.get("directory", values.get("folder"))
+        folder = values.get("folder")
         # For the commands in messages: a person can paste them as they are.
         works_in(folder if isinstance(folder, Path) else None, values.get("dealer_id", values.get("dealer")))
         as_json = prints and values.pop("as_json")

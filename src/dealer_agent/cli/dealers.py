@@ -80,7 +80,7 @@ def add(
     address = _address(opened, dealer_id)
     when = " after `dealers enable`" if disabled else ""
     out.print(f"The dealer {dealer_id} is added. It answers{when} at {address}/")
-    folder = opened.installation.directory
+    folder = opened.installation.folder
     out.print(f"Next: dealer-agent inventory import YOUR-EXPORT.csv --dealer {dealer_id} --dir {folder}")
     return {"id": dealer_id, "address": f"{address}/"}
 
@@ -98,7 +98,7 @@ def list_(opened: OpenInstallation) -> Table:
         for each in dealers
     ]
     columns = ("Id", "Name", "State", "List", "Settings", "Hosts")
-    empty = f"No dealers yet: dealer-agent dealers add FILE --dir {opened.installation.directory}"
+    empty = f"No dealers yet: dealer-agent dealers add FILE --dir {opened.installation.folder}"
     return Table("Dealers", columns, rows, empty=empty)
 
 

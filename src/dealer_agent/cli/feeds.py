@@ -69,7 +69,7 @@ def files(
         feed_named(dealer, name)
     with dealer.read() as tx:
         found = limited(list_files(tx, name, limit + 1), limit)
-    folder = dealer.settings.directory / "feeds"
+    folder = dealer.settings.folder / "feeds"
     columns = {"Feed": "feed", "Received": "received_at", "Name": "name", "Bytes": "size", "State": "state"}
     columns |= {"Finished": "finished_at", "Revision": "revision", "Problem": "problem", "Id": "file_id"}
     notes = [f"Files are in {folder}/NAME/kept and NAME/refused. Their names begin with the id."] if found else []
@@ -142,7 +142,7 @@ def host_key(folder: FolderOption = Path()) -> list[dict[str, Any]]:
     from dealer_agent.feeds.collection.host_key import host_key as read_host_key
 
     installation = load_served(folder, os.environ)
-    path = installation.directory / installation.file.sftp.host_key_file
+    path = installation.folder / installation.file.sftp.host_key_file
     key = read_host_key(path)
     public_key = " ".join(key.export_public_key().decode().split()[:2])
     shown = Table("", ("Fingerprint", "Public key", "File"), [(fingerprint(key), public_key, str(path))])

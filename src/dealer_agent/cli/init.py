@@ -12,7 +12,7 @@ from dealer_agent.config.new_dealer_file import name_of_folder, write_dealer_tom
 
 
 def init(
-    directory: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder to create, such as my-store.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder to create, such as my-store.")],
     name: Annotated[str | None, typer.Option(help="The dealer's name. Default: the folder's name.")] = None,
     installation: Annotated[
         bool, typer.Option("--installation", help="Write installation.toml, for a service of many dealers.")
@@ -24,40 +24,40 @@ def init(
     """Writes `dealer.toml` or `installation.toml`, and the key file if there is none."""
     try:
         if installation:
-            path = write_installation_toml(directory, public_url)
+            path = write_installation_toml(folder, public_url)
         elif name is not None:
-            path = write_dealer_toml(directory, name)
-        elif (guessed := name_of_folder(directory)) is not None:
-            path = write_dealer_toml(directory, guessed, "name")
+            path = write_dealer_toml(folder, name)
+        elif (guessed := name_of_folder(folder)) is not None:
+            path = write_dealer_toml(folder, guessed, "name")
         else:
-            fail(f"The name of the folder {directory} is not that of a dealer; give the dealer's name with --name")
+            fail(f"The name of the folder {folder} is not that of a dealer; give the dealer's name with --name")
     except FileExistsError as problem:
-        if not directory.is_dir():
+        if not folder.is_dir():
             raise
         fail(f"{problem.filename} is there already; edit it, or choose another folder")
     except ValueError as problem:
         fail(f"{problem}; give one with {'--public-url' if installation else '--name'}")
-    keys = _keys_of(directory)
+    keys = _keys_of(folder)
     out.print(f"Wrote {path}.\n{keys}\nNext:\n")
     if installation:
         out.print(f"  1. Edit {path}: the public address, the mail server, limits. For PostgreSQL, set DATABASE_URL.")
-        out.print(f"  2. dealer-agent dealers add DEALER.toml --listed --dir {directory}")
+        out.print(f"  2. dealer-agent dealers add DEALER.toml --listed --dir {folder}")
     else:
         out.print(f"  1. Edit {path}: what your feed's price means, time zone, address, hours, fees.")
-        out.print(f"  2. dealer-agent inventory import YOUR-EXPORT.csv --dir {directory}")
-    out.print(f"  3. dealer-agent serve --dir {directory}")
+        out.print(f"  2. dealer-agent inventory import YOUR-EXPORT.csv --dir {folder}")
+    out.print(f"  3. dealer-agent serve --dir {folder}")
     if not installation:
-        out.print(f"  4. dealer-agent doctor --public --dir {directory}   (what is missing before you go live)")
+        out.print(f"  4. dealer-agent doctor --public --dir {folder}   (what is missing before you go live)")
 
 
-def _keys_of(directory: Path) -> str:
+def _keys_of(folder: Path) -> str:
     """Creates the key file if there are no keys. Returns what the owner must know about the key."""
     if from_environment(os.environ):
         return f"The keys to customer data come from {KEYS_VARIABLE}: keep a copy of it in a safe place."
     try:
-        path, made = create_key_file(directory), "is in"
+        path, made = create_key_file(folder), "is in"
     except FileExistsError:
-        path, made = directory / KEY_FILE_NAME, "was there already, in"
+        path, made = folder / KEY_FILE_NAME, "was there already, in"
     return (
         f"The key to customer data {made} {path}. Back this file up, separately from the database:\n"
         "without it nobody can read your leads again, and the service does not start."

@@ -54,9 +54,9 @@ def create(
     if from_environment(os.environ):
         fail(f"{KEYS_VARIABLE} is set and takes precedence over a file: keys create --print shows a key for it")
     if owner.cipher is not None:
-        fail(f"{owner.directory / KEY_FILE_NAME} exists already: dealer-agent keys rotate replaces the key")
+        fail(f"{owner.folder / KEY_FILE_NAME} exists already: dealer-agent keys rotate replaces the key")
     drop_lost_key(owner.database_url, ALL_DEALERS if owner.only is None else owner.only.dealer.id)
-    path = create_key_file(owner.directory)
+    path = create_key_file(owner.folder)
     out.print(f"The key to customer data is in {path}. Back this file up, separately from the database.")
     return {"file": str(path)}
 
@@ -91,7 +91,7 @@ def rotate(
     """
     with rotations_in(folder) as (rotation, *_):
         destroyed: list[str] = []
-        if rotation.place is None:
+        if rotation.location is None:
             _show_values(rotation.reencrypt_all(), rotation.cipher.keyring.active)
             removal = f"remove it from {KEYS_VARIABLE}"
         else:
@@ -104,12 +104,12 @@ def rotate(
         out.print(f"Destroyed: {', '.join(destroyed)}.")
     if unused:
         out.print(f"Nothing needs {', '.join(unused)} any more: {removal}.")
-    if isinstance(rotation.place, KeyFile):
+    if isinstance(rotation.location, KeyFile):
         out.print(
-            f"Back up {rotation.place.path} again. Delete its older copies together with the last backup of the "
+            f"Back up {rotation.location.path} again. Delete its older copies together with the last backup of the "
             "database that needs them."
         )
-    elif rotation.place is not None:
+    elif rotation.location is not None:
         out.print(
             "The key is in the database, encrypted with the key of the installation. A person who has that key can "
             "read destroyed keys in the database's files and backups: dealer-agent keys rotate without --dealer "

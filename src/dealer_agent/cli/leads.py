@@ -364,7 +364,7 @@ def _make_final(dealer: OpenDealer) -> None:
         for rotation in rotations_of(dealer.settings, dealer.store, on_progress):
             for changed in destroy_keys(rotation):
                 show_change(changed)
-    folder = dealer.settings.installation or dealer.settings.directory
+    folder = dealer.settings.installation or dealer.settings.folder
     out.print(
         f"\nThe erasure is final: the old key is destroyed. Back up {folder / KEY_FILE_NAME} again, and "
         "delete its older copies: with one of them, remains in the database's files and in its backups can be read."

@@ -173,7 +173,7 @@ def _chosen_dealer(opened: OpenInstallation, dealer_id: str | None) -> Settings:
         with opened.store.installation() as tx:
             known = [dealer.dealer_id for dealer in all_dealers(tx)]
         raise typer.BadParameter(f"{problem}{did_you_mean(dealer_id, known)}", param_hint="--dealer") from None
-    settings.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    settings.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return settings
 
 

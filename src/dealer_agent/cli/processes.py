@@ -18,7 +18,7 @@ import uvicorn
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors.multiprocess import Multiprocess, Process
 
-from dealer_agent.bootstrap import ADDRESS_VARIABLE, DIRECTORY_VARIABLE
+from dealer_agent.bootstrap import ADDRESS_VARIABLE, SERVED_FOLDER_VARIABLE
 from dealer_agent.cli.terminal import err, fail, out
 from dealer_agent.config.installation import Installation
 from dealer_agent.config.settings import MetricsSettings
@@ -126,7 +126,7 @@ def _metrics(settings: MetricsSettings) -> Iterator[None]:
 def _run(served: Installation, listener: socket.socket, address: str, workers: int) -> None:
     service = served.file.service
     _allow_many_connections(service.max_connections)
-    os.environ[DIRECTORY_VARIABLE] = str(served.directory.resolve())
+    os.environ[SERVED_FOLDER_VARIABLE] = str(served.folder.resolve())
     os.environ[ADDRESS_VARIABLE] = address
     os.environ["DATABASE_URL"] = served.database_url
     config = uvicorn.Config(

@@ -89,7 +89,7 @@ def serve_installation(
         problems.append(_without_stock(only.dealer.id, [feed.name for feed in only.feeds]))
     for problem in filter(None, problems):
         err.print(pasted(problem), style="yellow")
-    with receiving_uploads(installation.directory, installation.database_url, installation.file.sftp):
+    with receiving_uploads(installation.folder, installation.database_url, installation.file.sftp):
         run(installation, metrics, listener, address, workers or section.workers)
 
 

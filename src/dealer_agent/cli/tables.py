@@ -73,7 +73,7 @@ class Table:
         return [dict(zip(names, row, strict=True)) for row in self.rows]
 
     def show(self) -> None:
-        """Prints the table. On a terminal, it fits its width. Cells are no markup."""
+        """Prints the table. On a terminal, it fits its width. Cells are not markup."""
         if self.rows or not self.empty:
             self._show_rows()
         else:

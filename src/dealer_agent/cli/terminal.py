@@ -133,7 +133,7 @@ def print_json(document: Any) -> None:
 
 
 def terminal_width() -> int | None:
-    """The number of characters in a line of the terminal. None if the output is no terminal."""
+    """The number of characters in a line of the terminal. None if the output is not a terminal."""
     if not sys.stdout.isatty():
         return None
     return int(os.environ.get("COLUMNS") or os.get_terminal_size(sys.stdout.fileno()).columns)

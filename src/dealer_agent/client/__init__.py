@@ -10,7 +10,7 @@ from dealer_agent.client import arguments, errors, results
 from dealer_agent.client.agent import DealerAgent
 from dealer_agent.client.card import Card
 from dealer_agent.client.errors import DealerAgentError
-from dealer_agent.client.replies import SkillResponse, SubmittedLead
+from dealer_agent.client.responses import SkillResponse, SubmittedLead
 from dealer_agent.client.sync_agent import SyncDealerAgent
 from dealer_agent.client.transport import HttpExchange, Retries
 

@@ -14,7 +14,7 @@ from dealer_agent.client.discovery import find_card, web_address
 from dealer_agent.client.errors import DealerAgentError, InvalidRequest
 from dealer_agent.client.members import filter_members, json_value, search_members
 from dealer_agent.client.paging import LONGEST_PAGE, Vehicles, every_listing
-from dealer_agent.client.replies import SkillResponse, SubmittedLead, fitting_lead, read_reply, request_body
+from dealer_agent.client.responses import SkillResponse, SubmittedLead, fitting_lead, read_response, request_body
 from dealer_agent.client.results import DealerInformation, Facets, SearchPage, VehicleDetail
 from dealer_agent.client.transport import OnExchange, Retries, Transport
 from dealer_agent.protocol.card import A2A_VERSION
@@ -179,7 +179,7 @@ class DealerAgent:
             with_token=True,
             timeout=None if deadline is None else max(0.0, deadline - anyio.current_time()),
         )
-        return read_reply(self.card, skill, received, message_id)
+        return read_response(self.card, skill, received, message_id)
 
     async def information(self, *, timeout: float | None = None) -> DealerInformation:
         """Who the dealer is: rooftops, addresses, hours, phone numbers, fees."""
@@ -254,8 +254,8 @@ class DealerAgent:
         if not members:
             raise InvalidRequest("Give a vin, a stock number or a vehicle_id.")
         zip_code = {"zip": zip} if zip is not None else {}
-        reply = await self.ask(INVENTORY_VEHICLE, members | zip_code, timeout=timeout)
-        return reply.typed(VehicleDetail)
+        response = await self.ask(INVENTORY_VEHICLE, members | zip_code, timeout=timeout)
+        return response.typed(VehicleDetail)
 
     async def submit_lead(
         self,
@@ -297,8 +297,8 @@ class DealerAgent:
         }
         members = json_value(given)
         try:
-            reply = await self.ask(LEAD_SUBMIT, fitting_lead(members, self.card), timeout=timeout)
-            return reply.typed(SubmittedLead).sent_with(reply.message, key)
+            response = await self.ask(LEAD_SUBMIT, fitting_lead(members, self.card), timeout=timeout)
+            return response.typed(SubmittedLead).sent_with(response.message, key)
         except DealerAgentError as error:
             error.idempotency_key = key
             raise

@@ -111,7 +111,7 @@ def read_card(body: bytes, url: str, binding: Binding | None, origins: Collectio
         document = msgspec.json.decode(body)
         card = msgspec.convert(camel_case(document), _Card)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
-        raise NotADealerAgent(f"{url} is no agent card: {_short(error)}") from None
+        raise NotADealerAgent(f"{url} is not an agent card: {_short(error)}") from None
     skills = frozenset(skill.id for skill in card.skills) & SKILL_BY_ID.keys()
     if not skills:
         raise NotADealerAgent(f"The agent at {url} offers no skill of a dealer agent, such as {SKILLS[0].id}.")
@@ -198,7 +198,7 @@ def _choose_vendor(card: _Card) -> str:
             found = re.fullmatch(rf"application/vnd\.([a-z0-9-]+)\.{skill.stem}-request\+json", mode.strip().lower())
             if found:
                 return found[1]
-    return AUTOAGENT.vendor
+    return AUTOAGENT.name
 
 
 def _choose_extension(card: _Card, vendor: str) -> _Extension | None:
@@ -207,7 +207,7 @@ def _choose_extension(card: _Card, vendor: str) -> _Extension | None:
     known = [each for each in extensions if _PROFILE_URI.search(each.uri) or "skills" in (each.params or {})]
     # Requests name the URI in a header, which other characters would break.
     known = [each for each in known if each.uri.isascii() and each.uri.isprintable()]
-    is_autoagent = vendor == AUTOAGENT.vendor
+    is_autoagent = vendor == AUTOAGENT.name
     fitting = (each for each in known if (f"//{AUTOAGENT.domain}/" in each.uri) == is_autoagent)
     return next(fitting, known[0] if known else None)
 

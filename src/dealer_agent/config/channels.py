@@ -25,7 +25,7 @@ def channel_secrets(settings: Settings, env: Mapping[str, str]) -> dict[str, str
     """
     found = list(_problems(settings, env))
     if found:
-        file = settings.directory / FILE_NAME
+        file = settings.folder / FILE_NAME
         # The settings of a dealer of an installation are in its database.
         raise error_with_lines(FILE_NAME, file.read_text("utf-8-sig") if file.exists() else None, found)
     names = [settings.mail.user_env, settings.mail.password_env]
@@ -49,7 +49,7 @@ def _problems(settings: Settings, env: Mapping[str, str]) -> Iterator[Problem]:
         for position, http in enumerate(rooftop.deliver.http):
             yield from _of_http(settings, http, (*here, "http", position), env)
         for position, folder in enumerate(rooftop.deliver.directory):
-            path = settings.directory / folder.path
+            path = settings.folder / folder.path
             standing = next(parent for parent in (path, *path.parents) if parent.exists())
             if not standing.is_dir() or not os.access(standing, os.W_OK | os.X_OK):
                 message = f"'{path}' is not a folder that this user may write to; make it, or name another"

@@ -102,7 +102,7 @@ class InstallationFile(Sections, frozen=True, kw_only=True, forbid_unknown_field
 
 @dataclass(frozen=True)
 class Installation:
-    """What a service serves. `directory` holds `installation.toml`. `inherited` are its sections as TOML values.
+    """What a service serves. `folder` holds `installation.toml`. `inherited` are its sections as TOML values.
 
     `cipher` has the keys of the installation, which encrypt the keys of the dealers. `rate_limit_url` is the store of
     the rate limits that machines share; if it is empty, each machine has its own.
@@ -111,7 +111,7 @@ class Installation:
     data. Without a `public_url`, it has the URL `listens_at`.
     """
 
-    directory: Path
+    folder: Path
     database_url: str
     file: InstallationFile
     inherited: Mapping[str, Mapping[str, Any]]
@@ -132,7 +132,7 @@ class Installation:
 
     def folder_of(self, dealer_id: str) -> Path:
         """The folder of a dealer's files: folders that receive leads, and the heads of its event chains."""
-        return self.directory / DEALERS / dealer_id
+        return self.folder / DEALERS / dealer_id
 
     def address_of(self, dealer_id: str, hosts: Sequence[str]) -> str:
         """The address of a dealer with these host names: its first host, else a path below the installation's."""
@@ -157,11 +157,11 @@ class Installation:
         address, path = self._address(file.id, hosts)
         return Settings.of(
             file,
-            directory=self.folder_of(file.id),
+            folder=self.folder_of(file.id),
             database_url=self.database_url,
             service=msgspec.structs.replace(file.service, public_url=address, base_path=path),
             cipher=self.cipher,
-            installation=self.directory,
+            installation=self.folder,
         )
 
     def _address(self, dealer_id: str, hosts: Sequence[str]) -> tuple[str, str]:
@@ -195,7 +195,7 @@ def load_installation(folder: Path, env: Mapping[str, str]) -> Installation:
         raise error_with_lines(FILE_NAME, text, found)
     require_private(folder)
     return Installation(
-        directory=folder,
+        folder=folder,
         database_url=database_of(folder, env),
         file=msgspec.convert(data, InstallationFile),
         inherited={name: section for name, section in data.items() if name != "installation"},
@@ -214,7 +214,7 @@ def installation_of(only: Settings, env: Mapping[str, str], listens_at: str = ""
     )
     sections = {field.name: getattr(only, field.name) for field in fields(Sections)}
     return Installation(
-        directory=only.directory,
+        folder=only.folder,
         database_url=only.database_url,
         file=InstallationFile(installation=section, **sections),
         inherited={},

@@ -43,7 +43,7 @@ def load_settings(folder: Path, env: Mapping[str, str]) -> Settings:
     require_private(folder)
     return Settings.of(
         file,
-        directory=folder,
+        folder=folder,
         database_url=database_of(folder, env),
         service=msgspec.structs.replace(file.service, public_url=file.service.public_url.rstrip("/")),
         cipher=load_cipher(folder, env),

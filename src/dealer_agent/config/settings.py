@@ -84,7 +84,7 @@ def read_network(value: str) -> str:
 
 
 def windows_of(rate: str) -> list[tuple[int, int]]:
-    """The limits of a rate as (requests, seconds), one for each length of window. Blank is no limit.
+    """The limits of a rate as (requests, seconds), one for each length of window. Blank means no limit.
 
     Raises ValueError with a message for the dealer.
     """
@@ -111,7 +111,7 @@ def windows_of(rate: str) -> list[tuple[int, int]]:
 
 
 def read_rate(value: str) -> str:
-    """A rate limit in the notation of the library `limits`, or several with `;` between them. Blank is no limit."""
+    """A rate limit in the notation of the library `limits`, or several with `;` between them. Blank means no limit."""
     windows_of(value)
     return value
 
@@ -177,7 +177,7 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @cached_property
     def body_limit_bytes(self) -> int:
-        """The most bytes of a request that is no lead."""
+        """The most bytes of a request that is not a lead."""
         return self.body_limit_kib * 1024
 
     @cached_property
@@ -247,7 +247,7 @@ else:
         kw_only=True,
         forbid_unknown_fields=True,
     )
-    """The rate limits of each client (docs/protocol.md#rate-limits). An empty text is no limit. Each skill has one."""
+    """The rate limits of each client (docs/protocol.md#rate-limits). Empty means no limit. Each skill has one."""
 
 
 class LogSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -401,13 +401,13 @@ MOST_CONNECTIONS = 1000
 
 
 class Settings(Sections, frozen=True, kw_only=True, dict=True):
-    """All settings of one dealer. `directory` holds `dealer.toml` and the default database.
+    """All settings of one dealer. `folder` holds `dealer.toml` and the default database.
 
     `cipher` decrypts customer data; in an installation, it decrypts the dealers' keys. Without a key it is None, and
     only work without customer data is possible. `installation` is the folder of the dealer's installation, if any.
     """
 
-    directory: Path
+    folder: Path
     database_url: str
     dealer: Profile
     feeds: Feeds = ()
@@ -423,7 +423,7 @@ class Settings(Sections, frozen=True, kw_only=True, dict=True):
     @property
     def heads_file(self) -> Path:
         """The file that gets the heads of the consent record and of the access log."""
-        return self.directory / self.dealer.privacy.heads_file
+        return self.folder / self.dealer.privacy.heads_file
 
     @property
     def address_rule(self) -> AddressRule:

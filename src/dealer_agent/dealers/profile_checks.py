@@ -67,7 +67,7 @@ def _names(area: str) -> tuple[str | None, str | None]:
 
 
 def advice(name: str) -> str:
-    """Advice for a name that is no area; empty for an unknown name."""
+    """Advice for a name that is not an area; empty for an unknown name."""
     word = name.strip().removeprefix("posix/").removeprefix("right/")
     area = _links().get(word) or _links().get(f"US/{word.split(' ')[0].title()}")
     short = word.upper()

@@ -33,12 +33,12 @@ Outlets = Mapping[Receiver, Outlet]
 
 
 class OutletParts(NamedTuple):
-    """What the outlets of a dealer share. Relative paths start at `directory`.
+    """What the outlets of a dealer share. Relative paths start at `folder`.
 
     `secrets` has the environment variables that the settings name.
     """
 
-    directory: Path
+    folder: Path
     mail_server: MailServer | None
     secrets: Mapping[str, str]
     client: httpx.AsyncClient

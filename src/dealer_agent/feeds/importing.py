@@ -283,7 +283,7 @@ class _Rows:
         if not plan.before and len(self._numbers) >= _FEWEST_FOR_ROOFTOPS and not self.rooftops:
             for rule in self.policy.rooftops:
                 if not self.by_rooftop[rule.name]:
-                    check_run.found("rooftop_empty", rooftop=rule.name)
+                    check_run.add("rooftop_empty", rooftop=rule.name)
         unknown_rooftops = max(0, self._units_of_unknown_rooftops(plan) - len(foreign.positions))
         held, left_out = self.quarantine.hold(check_run, plan, stock, jumps, self.rooftops, self.remember)
         findings = check_feed(

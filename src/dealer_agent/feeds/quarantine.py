@@ -88,7 +88,7 @@ class Quarantine:
             # If no row names one of several rooftops, the check `rooftops_unknown` says so.
             is_judged = len(self._policy.rooftops) == 1 or self._own_dealers
             if is_judged and len(self._dealers) + bool(self._own_dealers) > 1:
-                check_run.found("dealers_mixed", named=_some(self._own_dealers | self._dealers))
+                check_run.add("dealers_mixed", named=_some(self._own_dealers | self._dealers))
             return Foreign()
         foreign: dict[str, set[int]] = {}
         for name, rows in strange.items():
@@ -100,12 +100,12 @@ class Quarantine:
         check_run.share("dealers_foreign", len(positions), self._rows, named=named)
         if not positions or any(map(check_run.is_accepted, ("dealers_foreign", "rows_foreign"))):
             return Foreign()
-        check_run.found("rows_foreign", self._names(positions), count=f"{len(positions):,}", named=named)
+        check_run.add("rows_foreign", self._names(positions), count=f"{len(positions):,}", named=named)
         plan.leave_out(positions)
         return Foreign(positions, frozenset(map(fold, foreign)))
 
     def compare(self, position: int, old: int, new: int) -> Doubt | None:
-        """The doubt about the price of a unit for sale, compared with its last one. 0 is no price."""
+        """The doubt about the price of a unit for sale, compared with its last one. 0 is not a price."""
         if old and self._has("price_zero", position):
             return doubt("price_zero", other=old)
         return self._bounds.jump_of(old, new)
@@ -153,7 +153,7 @@ class Quarantine:
         return self._rows_after(held.values(), decisions, plan.ids, scope, remember), held.keys()
 
     def _all_doubts(self, jumps: dict[int, Doubt]) -> dict[int, tuple[Doubt, ...]]:
-        # A price of 0 is no price, unless the unit had one.
+        # A price of 0 does not count as a price, unless the unit had one.
         doubts = {row: tuple(d for d in found if d.reason != "price_zero") for row, found in self._doubts.items()}
         for position, found in (*self._likes.doubts(), *jumps.items()):
             doubts[position] = (*doubts.get(position, ()), found)

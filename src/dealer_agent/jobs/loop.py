@@ -64,7 +64,7 @@ class Kind:
     A process does at most `at_once` of them at the same time, and `of_dealer` of one dealer. A dealer gets another only
     while more are free than it has. The jobs of ALL_DEALERS do not count. Every look begins as many as are free, so
     `at_once` also spreads the jobs of many dealers. Disabled dealers have no jobs, unless `of_disabled`. Every dealer
-    always has one job of a kind that `is_lasting`.
+    always has one job of a kind that `is_recurring`.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Kind:
     at_once: int = 4
     of_dealer: int = 1
     of_disabled: bool = False
-    is_lasting: bool = False
+    is_recurring: bool = False
 
 
 @dataclass

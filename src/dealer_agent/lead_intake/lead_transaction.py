@@ -127,8 +127,8 @@ class LeadTransaction:
             at=self.tx.now,
             lead_id=lead_id,
         )
-        store_reply = idempotency.record_idempotency if first is None else idempotency.replace_idempotency
-        store_reply(self.tx, record)
+        store_response = idempotency.record_idempotency if first is None else idempotency.replace_idempotency
+        store_response(self.tx, record)
         return answer
 
     def _book_again(self, lead_id: str) -> tuple[str, Result]:

@@ -138,7 +138,7 @@ DeliveredMessage = LeadView | ErasedLead | CancelledVisit
 
 
 def extras_of(described: object, kind: type[Struct]) -> dict[str, Any]:
-    """The members of a JSON object that the type does not define. Empty if `described` is no object."""
+    """The members of a JSON object that the type does not define. Empty if `described` is not an object."""
     if not isinstance(described, dict):
         return {}
     return {name: value for name, value in described.items() if name not in kind.__struct_fields__}

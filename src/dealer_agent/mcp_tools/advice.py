@@ -93,7 +93,9 @@ def _place(tool: Tool, pointer: str) -> str:
         if other is not tool and name in (elsewhere := _pointers(other)):
             return f"is not known here; {other.name} has {_either(elsewhere[name])}"
     if "query" in known and (parent == "/filters" or not parent):
-        return "is no filter of this dealer; words of a listing can be in /filters/query. If none fits, tell the person"
+        return (
+            "is not a filter of this dealer; words of a listing can be in /filters/query. If none fits, tell the person"
+        )
     return f"is not known here; known are {', '.join(beside)}"
 
 

@@ -7,7 +7,7 @@ from mcp.server.stdio import stdio_server
 
 from dealer_agent import __version__
 from dealer_agent.client import DealerAgent, errors
-from dealer_agent.client.replies import fitting_lead
+from dealer_agent.client.responses import fitting_lead
 from dealer_agent.mcp_tools.consent import ANSWER_SECONDS, ConsentTerms
 from dealer_agent.mcp_tools.tool_server import AskSkill, ToolServer
 from dealer_agent.mcp_tools.words import SkillData, SkillError

@@ -96,8 +96,8 @@ class ToolServer:
         payload = dict(arguments)
         details = payload.pop(DETAILS) if isinstance(payload.get(DETAILS), bool) else False
         # `type` comes last: a model cannot choose another skill.
-        reply = await self.ask(context, tool.skill, payload | {"type": tool.skill.request_type})
-        return _result(tool, reply, payload, is_short=not details)
+        response = await self.ask(context, tool.skill, payload | {"type": tool.skill.request_type})
+        return _result(tool, response, payload, is_short=not details)
 
     async def _lead(
         self, context: Context, params: types.CallToolRequestParams, arguments: dict[str, Any]
@@ -145,8 +145,8 @@ class ToolServer:
         names = {name: value for name, value in named.items() if name in ("vehicle_id", "vin", "stock")}
         if not names or INVENTORY_VEHICLE.id not in self.skills:
             return None
-        reply = await self.ask(context, INVENTORY_VEHICLE, names | {"type": INVENTORY_VEHICLE.request_type})
-        return reply.data if isinstance(reply, SkillData) else None
+        response = await self.ask(context, INVENTORY_VEHICLE, names | {"type": INVENTORY_VEHICLE.request_type})
+        return response.data if isinstance(response, SkillData) else None
 
     async def _send(
         self, context: Context, lead: dict[str, Any], answer: types.ElicitResult, text: str, key: str
@@ -160,10 +160,10 @@ class ToolServer:
         )
         if agreed is None:
             return _not_sent("The person ticked no way of contact, so the dealer may not get in touch.")
-        reply = await self.ask(context, LEAD_SUBMIT, agreed | {"idempotency_key": key})
-        if isinstance(reply, SkillError) and reply.code == IdempotencyConflict.code:
+        response = await self.ask(context, LEAD_SUBMIT, agreed | {"idempotency_key": key})
+        if isinstance(response, SkillError) and response.code == IdempotencyConflict.code:
             return _error("ALREADY SENT: The lead of this answer was sent before. Do not send it again.")
-        return _result(TOOL_BY_NAME[LEAD_SUBMIT.rate_setting], reply)
+        return _result(TOOL_BY_NAME[LEAD_SUBMIT.rate_setting], response)
 
 
 @cache
@@ -183,13 +183,13 @@ def _listed(skills: frozenset[str]) -> tuple[types.Tool, ...]:
 
 
 def _result(
-    tool: Tool, reply: SkillData | SkillError, arguments: Mapping[str, Any] | None = None, *, is_short: bool = False
+    tool: Tool, response: SkillData | SkillError, arguments: Mapping[str, Any] | None = None, *, is_short: bool = False
 ) -> types.CallToolResult:
     """The result of a tool. If `is_short`, the vehicles of a page have their most important members."""
-    if isinstance(reply, SkillError):
-        return _error(error_text(advised(tool, reply)))
-    data: Mapping[str, Any] = reply.data
-    text = result_text(tool.skill, reply)
+    if isinstance(response, SkillError):
+        return _error(error_text(advised(tool, response)))
+    data: Mapping[str, Any] = response.data
+    text = result_text(tool.skill, response)
     try:
         text += more_text(tool.skill, data, arguments or {}, datetime.now(UTC))
         if is_short and tool.skill is INVENTORY_SEARCH:
@@ -197,8 +197,8 @@ def _result(
     except (AttributeError, KeyError, TypeError):
         # A foreign dealer agent with another form of data. `result_text` has said so.
         pass
-    if tool.skill.is_lead and reply.message is not None:
-        data = {**data, "message": reply.message}
+    if tool.skill.is_lead and response.message is not None:
+        data = {**data, "message": response.message}
     return types.CallToolResult(content=[types.TextContent(text=text)], structured_content=data)
 
 

@@ -81,7 +81,7 @@ def result_text(skill: Skill, answer: SkillData) -> str:
         return _TEXTS[skill](answer.data, answer.message)
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
         # A foreign dealer agent. The reader of the structured result may still understand it.
-        return "The dealer has answered, in another form than the protocol says."
+        return "The response of the dealer has another form than the protocol says."
 
 
 def _information(data: Json, _: str | None) -> str:

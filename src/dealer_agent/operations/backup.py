@@ -39,7 +39,7 @@ def _small_files(served: Installation) -> dict[str, Path]:
 
     The host key identifies the service's own SFTP server: vendors' clients would refuse a new one.
     """
-    folder, only = served.directory, served.only
+    folder, only = served.folder, served.only
     if only is None:
         files = {INSTALLATION_FILE: folder / INSTALLATION_FILE, **dict(_heads_of_dealers(folder))}
     else:

@@ -61,10 +61,10 @@ class Examined:
     def __post_init__(self) -> None:
         """Derives the rest from the settings."""
         if self.settings is not None:
-            self.directory, self.alerts = self.settings.directory, self.settings.alerts
+            self.folder, self.alerts = self.settings.folder, self.settings.alerts
             self.dealer_id, self.zone = self.settings.dealer.id, self.settings.dealer.rooftops[0].timezone
         else:
-            self.directory, self.alerts = self.installation.directory, self.installation.file.installation.alerts
+            self.folder, self.alerts = self.installation.folder, self.installation.file.installation.alerts
             self.dealer_id, self.zone = ALL_DEALERS, "UTC"
 
     @property

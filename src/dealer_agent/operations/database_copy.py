@@ -182,15 +182,15 @@ def write_rows(
     written = TableRows(str(table.name), tuple(map(str, columns)), 0)
     encoder, names, number = msgspec.json.Encoder(), _quoted(connection, columns), 0
     # SQLite has no flags: they are 0 and 1.
-    flags = [place for place, name in enumerate(columns) if isinstance(table.c[name].type, Boolean)]
+    flags = [position for position, name in enumerate(columns) if isinstance(table.c[name].type, Boolean)]
     found = connection.execution_options(yield_per=ROWS).exec_driver_sql(f"SELECT {names} FROM {table.name}")  # noqa: S608
     with (folder / written.file).open("xb") as file:
         for part in found.partitions():
             lines = []
             for row in part:
                 values = list(row)
-                for place in flags:
-                    values[place] = None if values[place] is None else bool(values[place])
+                for position in flags:
+                    values[position] = None if values[position] is None else bool(values[position])
                 lines.append(encoder.encode(values))
             if max(map(len, lines)) >= MOST_ROW_BYTES:
                 raise OperationError(

@@ -53,8 +53,8 @@ def export_dealer(opened: OpenInstallation, dealer_id: str, target: Path, on_row
         raise OperationError(f"{target} is there already: name a folder that is not")
     with new_folder(target) as folder:
         rows = _export(store, dealer_id, settings.heads_file, folder, on_rows)
-        if move and settings.directory.is_dir():
-            shutil.copytree(settings.directory, folder, dirs_exist_ok=True)
+        if move and settings.folder.is_dir():
+            shutil.copytree(settings.folder, folder, dirs_exist_ok=True)
     return rows
 
 
@@ -128,9 +128,9 @@ def delete_files(opened: OpenInstallation) -> str | None:
     Returns a sentence if some files are left.
     """
     try:
-        delete_files_of_removed(opened.store, opened.installation.directory)
+        delete_files_of_removed(opened.store, opened.installation.folder)
     except OSError as problem:
-        where = opened.installation.directory / DEALERS
+        where = opened.installation.folder / DEALERS
         return f"Some files of the dealer are still in {where}: {os.strerror(problem.errno or 0)}. Delete them."
     return None
 

@@ -102,21 +102,19 @@ def _packaged_zone(zone: str) -> ZoneInfo | None:
 
 def check_folder(of: Examined) -> Iterator[DoctorFinding]:
     """Only the user of the service has access to the folder, and can write. Folders for leads are private, too."""
-    directory = of.directory
-    state = directory.stat()
+    folder = of.folder
+    state = folder.stat()
     if is_open_to_others(state.st_mode):
-        yield DoctorFinding("problem", f"other users have access to {directory}", f"chmod 700 {directory}")
-    elif not os.access(directory, os.W_OK | os.X_OK):
-        yield DoctorFinding(
-            "problem", f"this user may not write to {directory}", "run the service as the folder's owner"
-        )
+        yield DoctorFinding("problem", f"other users have access to {folder}", f"chmod 700 {folder}")
+    elif not os.access(folder, os.W_OK | os.X_OK):
+        yield DoctorFinding("problem", f"this user may not write to {folder}", "run the service as the folder's owner")
     elif os.geteuid() not in (0, state.st_uid):
-        yield DoctorFinding("warning", f"{directory} belongs to another user", "run this command as the service's user")
+        yield DoctorFinding("warning", f"{folder} belongs to another user", "run this command as the service's user")
     else:
-        yield DoctorFinding("ok", f"{directory} is private ({stat.S_IMODE(state.st_mode):o})")
+        yield DoctorFinding("ok", f"{folder} is private ({stat.S_IMODE(state.st_mode):o})")
     rooftops = () if of.settings is None else of.settings.dealer.rooftops
     channels = [channel for rooftop in rooftops for channel in rooftop.deliver.directory]
-    for name, path in {each.name: directory / each.path for each in channels}.items():
+    for name, path in {each.name: folder / each.path for each in channels}.items():
         if path.is_dir() and is_open_to_others(path.stat().st_mode):
             yield DoctorFinding(
                 "warning",
@@ -127,7 +125,7 @@ def check_folder(of: Examined) -> Iterator[DoctorFinding]:
 
 def check_disk(of: Examined) -> Iterator[DoctorFinding]:
     """The disk has as much space as `disk_free_mib`. A tenth of it is a problem."""
-    usage, least = shutil.disk_usage(of.directory), of.alerts.disk_free_mib * 2**20
+    usage, least = shutil.disk_usage(of.folder), of.alerts.disk_free_mib * 2**20
     free = f"{usage.free / 2**30:,.1f} GiB free of {usage.total / 2**30:,.1f} GiB"
     if usage.free < least // 10:
         yield DoctorFinding("problem", free, "make room: without it no lead can be stored")
@@ -173,7 +171,7 @@ def check_the_keys(of: Examined) -> Iterator[DoctorFinding]:
 
     The keys of a dealer of an installation have no copy of their own: they are in the database.
     """
-    store, cipher, directory = of.store, of.installation.cipher, of.installation.directory
+    store, cipher, folder = of.store, of.installation.cipher, of.installation.folder
     if of.settings is None:
         rotate_days, has_copy = of.installation.file.installation.rotate_keys_days, True
     else:
@@ -181,7 +179,7 @@ def check_the_keys(of: Examined) -> Iterator[DoctorFinding]:
     if cipher is None:
         yield DoctorFinding("problem", *_without_keys(of))
         return
-    file = directory / KEY_FILE_NAME
+    file = folder / KEY_FILE_NAME
     if file.exists() and is_open_to_others(file.stat().st_mode):
         yield DoctorFinding("problem", f"other users may read {file}", f"chmod 600 {file}")
     with store.read(of.dealer_id, of.now) as tx:

@@ -45,7 +45,7 @@ def rotations_of(settings: Settings, store: Store, on_progress: OnProgress) -> l
     """The rotation of a dealer's keys, then of those of its installation."""
     if settings.installation is None:
         return [rotation_of_installation(installation_of(settings, os.environ), store, on_progress)]
-    dealer_id, days, folder = settings.dealer.id, settings.dealer.privacy.rotate_keys_days, settings.directory
+    dealer_id, days, folder = settings.dealer.id, settings.dealer.privacy.rotate_keys_days, settings.folder
     table, cipher = KeyTable(store, dealer_id, folder), store.check_keys(dealer_id)
     return [
         KeyRotation(store, cipher, dealer_id, table, days, on_progress=on_progress),
@@ -56,8 +56,8 @@ def rotations_of(settings: Settings, store: Store, on_progress: OnProgress) -> l
 def rotation_of_installation(installation: Installation, store: Store, on_progress: OnProgress) -> KeyRotation:
     """The rotation of an installation's keys: they encrypt the keys of all dealers, or the data of the only one."""
     owner, days = OpenInstallation(installation, store).owner, installation.file.installation.rotate_keys_days
-    place = None if from_environment(os.environ) else KeyFile(installation.directory / KEY_FILE_NAME)
-    return KeyRotation(store, store.check_keys(owner), owner, place, days, on_progress=on_progress)
+    location = None if from_environment(os.environ) else KeyFile(installation.folder / KEY_FILE_NAME)
+    return KeyRotation(store, store.check_keys(owner), owner, location, days, on_progress=on_progress)
 
 
 def require_cipher(cipher: Cipher | None) -> None:
@@ -91,8 +91,8 @@ def _use_text(use: KeyUse | None, *, active: bool) -> str:
 
 def source_of(rotations: Sequence[KeyRotation]) -> str:
     """Where the keys come from: the last rotation is that of the keys outside the database."""
-    place = rotations[-1].place
-    source = place.path if isinstance(place, KeyFile) else KEYS_VARIABLE
+    location = rotations[-1].location
+    source = location.path if isinstance(location, KeyFile) else KEYS_VARIABLE
     return str(source) if len(rotations) == 1 else f"the database and {source}"
 
 
@@ -102,10 +102,10 @@ def due_sentence(rotation: KeyRotation, now: datetime) -> str | None:
         use = key_uses(tx).get(rotation.cipher.keyring.active)
     if not rotation.days or use is None:
         return None
-    due, place = use.since + timedelta(days=rotation.days), rotation.place
-    if isinstance(place, KeyTable):
+    due, location = use.since + timedelta(days=rotation.days), rotation.location
+    if isinstance(location, KeyTable):
         return f"The running service replaces the dealer's key on {due:%Y-%m-%d}."
-    if place is not None and changeable_key_file(place.path.parent, os.environ) is not None:
+    if location is not None and changeable_key_file(location.path.parent, os.environ) is not None:
         return f"The running service replaces the key on {due:%Y-%m-%d}. Back up the file before then."
     if due <= now:
         return f"The key is due for replacement since {due:%Y-%m-%d}: see dealer-agent keys rotate --help."
@@ -120,7 +120,7 @@ def change_key(rotation: KeyRotation, *, destroy: bool) -> KeyChange:
 
 def destroy_keys(rotation: KeyRotation) -> Iterator[KeyChange]:
     """Replaces the keys until none of the current ones is left. Raises OperationError if one is still needed."""
-    if rotation.place is None:
+    if rotation.location is None:
         raise OperationError(f"The keys in {KEYS_VARIABLE} cannot be changed")
     with changing_keys(rotation):
         rotation.cipher.refresh()
@@ -139,15 +139,15 @@ def destroy_keys(rotation: KeyRotation) -> Iterator[KeyChange]:
 @contextmanager
 def changing_keys(rotation: KeyRotation) -> Iterator[None]:
     """Locks the keys for a `with` block. Raises OperationError if another process has the lock."""
-    place = rotation.place
-    assert place is not None, "the operator changes these keys"
+    location = rotation.location
+    assert location is not None, "the operator changes these keys"
     try:
-        with place.changing():
+        with location.changing():
             yield
     except BlockingIOError:
         raise OperationError("Another process is rotating the keys: try again later") from None
     except PermissionError:
-        where = place.path if isinstance(place, KeyFile) else place.folder
+        where = location.path if isinstance(location, KeyFile) else location.folder
         raise OperationError(
             f"{where} belongs to another user, or its folder is not writable: run this command as the file's owner"
         ) from None
@@ -161,7 +161,7 @@ def when_final(settings: Settings, store: Store, now: datetime) -> str:
         when = f"when you have replaced the key in {KEYS_VARIABLE} and removed the old one there "
         when += "(dealer-agent keys rotate --help)"
         return f"{when}, after {by:%Y-%m-%d}: the running service replaces the dealer's own key by then" if by else when
-    if changeable_key_file(settings.installation or settings.directory, os.environ) and by:
+    if changeable_key_file(settings.installation or settings.folder, os.environ) and by:
         return f"by {by:%Y-%m-%d}: the running service destroys the key by then. --final does it at once"
     return (
         "when the key is destroyed. The service does not do this by itself here: run dealer-agent leads erase --final"
@@ -172,7 +172,7 @@ def _replaced_by(rotations: Sequence[KeyRotation], now: datetime) -> datetime | 
     """When the running service will have destroyed the keys that it may change; None if it leaves one of them."""
     by = None
     for rotation in rotations:
-        if rotation.place is not None and (by := rotation.final_by(now, by)) is None:
+        if rotation.location is not None and (by := rotation.final_by(now, by)) is None:
             return None
     return by
 

@@ -84,7 +84,7 @@ class RotationStopped(Exception):  # noqa: N818 - not an error: the next call co
 
 @dataclass
 class KeyRotation:
-    """The keys of one dealer. `place` is None if the operator changes them (`changeable_key_file`).
+    """The keys of one dealer. `location` is None if the operator changes them (`changeable_key_file`).
 
     `days` is the age at which the active key is replaced; 0 means never. `machine` is the name of this machine. `wait`
     sleeps, and raises RotationStopped to end early. `on_progress` gets the number of values of each transaction.
@@ -93,7 +93,7 @@ class KeyRotation:
     store: Store
     cipher: Cipher
     dealer_id: str
-    place: KeyLocation | None
+    location: KeyLocation | None
     days: int
     machine: str = field(default_factory=socket.gethostname)
     wait: Callable[[float], None] = time.sleep
@@ -106,11 +106,11 @@ class KeyRotation:
         """
         uses = self._uses()
         self._record_missing_keys(uses)
-        if self.place is None:
+        if self.location is None:
             self._advise_operator(uses, now)
         elif self.days and (self._is_unfinished(uses) or self._due_at(uses, now, share=self._share) <= now):
             try:
-                with self.place.changing():
+                with self.location.changing():
                     self._run_due_steps(now)
             except (BlockingIOError, KeysChanged):
                 pass
@@ -162,7 +162,7 @@ class KeyRotation:
 
         None if it does not rotate them.
         """
-        if self.place is None or not self.days:
+        if self.location is None or not self.days:
             return None
         use = self._uses().get(self.cipher.keyring.active)
         since = now if use is None or use.state == "next" else use.since
@@ -244,13 +244,13 @@ class KeyRotation:
             self.cipher.refresh()
 
     def _write(self, keys: tuple[tuple[str, bytes], ...]) -> None:
-        assert self.place is not None
+        assert self.location is not None
         before = self.cipher.keyring
-        self.place.write(before, replace(before, keys=keys))
+        self.location.write(before, replace(before, keys=keys))
 
     @property
     def _is_file(self) -> bool:
-        return isinstance(self.place, KeyFile)
+        return isinstance(self.location, KeyFile)
 
     @property
     def _share(self) -> float:
@@ -310,7 +310,7 @@ class InstallationKeys:
     @property
     def kind(self) -> Kind:
         """The job that rotates the keys of a dealer when they are old. Those of a disabled dealer get old too."""
-        return Kind("keys", self._rotate, of_disabled=True, is_lasting=True)
+        return Kind("keys", self._rotate, of_disabled=True, is_recurring=True)
 
     async def run(self, steps: RepeatedSteps) -> None:
         """Repeats the steps for the keys outside the database until it is cancelled."""
@@ -327,11 +327,11 @@ class InstallationKeys:
     def of_dealer(self, dealer_id: str) -> KeyRotation:
         """The rotation of the keys of an installation's dealer. Raises StorageError and SettingsError."""
         store, settings = self.opened.store, self.opened.settings_of(dealer_id)
-        folder = settings.directory
+        folder = settings.folder
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        place = KeyTable(store, dealer_id, folder)
+        location = KeyTable(store, dealer_id, folder)
         days = settings.dealer.privacy.rotate_keys_days
-        return KeyRotation(store, store.check_keys(dealer_id), dealer_id, place, days, wait=self.own.wait)
+        return KeyRotation(store, store.check_keys(dealer_id), dealer_id, location, days, wait=self.own.wait)
 
 
 def wait_unless(stopped: threading.Event) -> Callable[[float], None]:
@@ -344,10 +344,10 @@ def wait_unless(stopped: threading.Event) -> Callable[[float], None]:
     return wait
 
 
-def changeable_key_file(directory: Path, env: Mapping[str, str]) -> KeyFile | None:
+def changeable_key_file(folder: Path, env: Mapping[str, str]) -> KeyFile | None:
     """The key file; None if the service may not change it: for keys in the environment, and for a symbolic link.
 
     The file behind a link may also have the keys of another dealer.
     """
-    path = directory / KEY_FILE_NAME
+    path = folder / KEY_FILE_NAME
     return None if from_environment(env) or path.is_symlink() else KeyFile(path)

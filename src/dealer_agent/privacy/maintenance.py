@@ -35,8 +35,8 @@ class Maintenance:
     def kinds(self) -> tuple[Kind, ...]:
         """The kinds of jobs."""
         return (
-            Kind("disposal", self._delete_old_data, is_lasting=True),
-            Kind("heads", self._record_heads, is_lasting=True),
+            Kind("disposal", self._delete_old_data, is_recurring=True),
+            Kind("heads", self._record_heads, is_recurring=True),
             Kind(HELD, self._remove_held),
             Kind(MCP_ANSWER, _remove_answer, of_disabled=True),
         )
@@ -62,7 +62,7 @@ class Maintenance:
     def _check_and_record(self, dealer_id: str, now: datetime) -> None:
         """Checks the table of withdrawals, and records the heads of the dealer's chains outside the database."""
         settings = self.opened.settings_of(dealer_id)
-        settings.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        settings.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
             repair_withdrawals(self.opened.store, settings.dealer, now)
         finally:

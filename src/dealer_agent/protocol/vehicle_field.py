@@ -81,7 +81,7 @@ class Range(Struct, frozen=True):
 
 
 class IsTrue(Struct, frozen=True):
-    """A filter that selects the listings where the field is true. False is no constraint."""
+    """A filter that selects the listings where the field is true. False does not constrain."""
 
     position: int = LAST
     description: str = ""

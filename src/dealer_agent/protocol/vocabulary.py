@@ -14,7 +14,7 @@ class Vocabulary:
     `data` of a JSON-RPC error is A2A's array of details. Otherwise it is the payload alone.
     """
 
-    vendor: str
+    name: str
     error_type: str
     domain: str
     extension_1_0_0: str
@@ -28,11 +28,11 @@ class Vocabulary:
 
     def request_media_type(self, skill: Skill) -> str:
         """The media type of a request part."""
-        return f"application/vnd.{self.vendor}.{skill.stem}-request+json"
+        return f"application/vnd.{self.name}.{skill.stem}-request+json"
 
     def response_media_type(self, skill: Skill) -> str:
         """The media type of a response part."""
-        return f"application/vnd.{self.vendor}.{skill.stem}-response+json"
+        return f"application/vnd.{self.name}.{skill.stem}-response+json"
 
 
 PROTO_EXTENSION_0_1_0 = "https://proto.example/extensions/a2a-automotive-retail/v0.1"
@@ -113,7 +113,7 @@ class Vocabularies:
         if isinstance(media_type, str):
             bare = bare_media_type(media_type)
             for vocabulary in self.both:
-                if bare.startswith(f"application/vnd.{vocabulary.vendor}."):
+                if bare.startswith(f"application/vnd.{vocabulary.name}."):
                     return vocabulary
         return self.default
 
@@ -124,9 +124,9 @@ class Vocabularies:
 
 
 def vocabularies_of(default: str, proto_vocabulary: Vocabulary) -> Vocabularies:
-    """The vocabularies of a service. `default` is the vendor of its default vocabulary: `proto` or `autoagent`."""
+    """The vocabularies of a service. `default` is the name of its default vocabulary: `proto` or `autoagent`."""
     return (
         Vocabularies(AUTOAGENT, proto_vocabulary)
-        if default == AUTOAGENT.vendor
+        if default == AUTOAGENT.name
         else Vocabularies(proto_vocabulary, AUTOAGENT)
     )

@@ -89,4 +89,4 @@ def monthly_reports(opened: OpenInstallation, secrets: Mapping[str, str]) -> Kin
             log.info("monthly report sent", dealer=job.dealer_id, month=sent)
         return later._replace(result=sent)
 
-    return Kind("report", send, first_pause=timedelta(hours=1), longest_pause=timedelta(days=1), is_lasting=True)
+    return Kind("report", send, first_pause=timedelta(hours=1), longest_pause=timedelta(days=1), is_recurring=True)

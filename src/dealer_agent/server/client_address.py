@@ -55,8 +55,8 @@ def is_from(scope: Scope, networks: Networks) -> bool:
 def undeclared_proxy(scope: Scope) -> str | None:
     """The peer of an ASGI request that it has forwarded for another client; None if it seems to have forwarded none.
 
-    Only a private or loopback address counts. Anybody can send the header, and whoever is named a proxy can name any
-    address as its client.
+    Only a private or loopback address counts. Anybody can send the header, and a proxy can name any address as its
+    client.
     """
     peer = _parsed(scope["client"][0] if scope.get("client") else None)
     if peer is None or not (peer.is_loopback or peer.is_private):

@@ -217,7 +217,7 @@ class BoundedConnection(FastPathConnection):
             self._line = b""
         if self.parser.should_upgrade():
             if self.parser.get_method() == b"CONNECT":
-                raise _Refused("This service is no proxy: CONNECT is not offered.")
+                raise _Refused("This service is not a proxy: CONNECT is not offered.")
             # The parser now assumes that there is no body. `_parse` parses the head again, without the upgrade.
             return
         fields = self._fields = dict(self.headers)
@@ -393,7 +393,7 @@ class BoundedConnection(FastPathConnection):
         headers = b"".join(b"%b: %b\r\n" % header for header in self.headers if header[0] != b"upgrade")
         line = b"%b %b HTTP/%b\r\n" % (parser.get_method(), self.url, parser.get_http_version().encode())
         self.parser = httptools.HttpRequestParser(self)
-        # As uvicorn does: bytes after a request that closes the connection are no error.
+        # As uvicorn does: bytes after a request that closes the connection are not an error.
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
         return line + headers + b"\r\n"
 

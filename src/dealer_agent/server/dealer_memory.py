@@ -139,7 +139,7 @@ async def delete_removed_files(opened: OpenInstallation, snapshots: SnapshotFold
 
     def delete() -> None:
         snapshots.delete_except(opened.enabled)
-        delete_files_of_removed(opened.store, opened.installation.directory, opened.enabled)
+        delete_files_of_removed(opened.store, opened.installation.folder, opened.enabled)
 
     await steps.repeat(
         "files of removed dealers", partial(asyncio.to_thread, delete), FILES_SECONDS, first=NOTE_SECONDS

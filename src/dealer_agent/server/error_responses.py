@@ -14,7 +14,7 @@ from dealer_agent.protocol.version_errors import http_error
 from dealer_agent.protocol.vocabulary import Vocabulary
 from dealer_agent.server.body import JSON
 from dealer_agent.server.documents import READABLE_ANYWHERE
-from dealer_agent.server.log import RequestLine, log_request, places
+from dealer_agent.server.log import RequestLine, code_positions, log_request
 from dealer_agent.server.service import MESSAGE_SEND, RPC, Process, Service
 from dealer_agent.storage.errors import DealerUnknown, StorageError, TokenRevoked
 
@@ -37,7 +37,7 @@ def as_protocol_error(cause: Exception, request_id: str) -> ProtocolError:
     # The message of another package's exception may contain what a customer wrote. A StorageError's never does.
     problem = {"problem": str(cause)} if isinstance(cause, StorageError) else {}
     ids = {"request_id": request_id, "error_id": f"err_{request_id}"}
-    log.error("fault", **ids, error=type(cause).__qualname__, places=places(cause), **problem)
+    log.error("fault", **ids, error=type(cause).__qualname__, places=code_positions(cause), **problem)
     return InternalError("Something failed on the dealer's side. The same request may be sent again.")
 
 

@@ -180,7 +180,7 @@ def configure_logs(level: str, lines: BufferedLines | None = None) -> BufferedLi
 _encode_line = msgspec.json.Encoder().encode
 
 
-def places(error: BaseException) -> list[str]:
+def code_positions(error: BaseException) -> list[str]:
     """File, line and function of an exception's innermost frames. Message and values may contain data of a customer."""
     frames = traceback.extract_tb(error.__traceback__, -MOST_FRAMES)
     return [f"{frame.filename.rpartition('/')[2]}:{frame.lineno} {frame.name}" for frame in frames]

@@ -38,7 +38,7 @@ from dealer_agent.protocol.skill import LEAD_SUBMIT, Skill
 from dealer_agent.server.bindings import MCP
 from dealer_agent.server.body import JSON, ClientGoneError, read_body
 from dealer_agent.server.guards import COUNTED_BYTES, IncomingRequest
-from dealer_agent.server.log import places
+from dealer_agent.server.log import code_positions
 from dealer_agent.server.mcp_questions import (
     REVISION,
     Questions,
@@ -214,7 +214,7 @@ class _FaultsOnly(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         if record.levelno >= logging.ERROR:
             cause = record.exc_info[1] if record.exc_info else None
-            found = {} if cause is None else {"error": type(cause).__qualname__, "places": places(cause)}
+            found = {} if cause is None else {"error": type(cause).__qualname__, "places": code_positions(cause)}
             log.error("mcp fault", logger=record.name, **found)
 
 

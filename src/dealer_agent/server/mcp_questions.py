@@ -3,7 +3,7 @@
 In these revisions the server asks with a request of its own on the stream of the tool call, and the host sends the
 answer as another POST, which may reach another worker or machine. So:
 
-- A session is no memory of a process. Its id is an encrypted text with all that is known of the host.
+- A session needs no memory of a process. Its id is an encrypted text with all that is known of the host.
 - The answer waits in the database until the process that holds the stream has read it.
 - The id of the event with the question is the call itself, encrypted. If the stream breaks, any process continues with
   `Last-Event-ID`: the person is not asked again.
@@ -161,8 +161,8 @@ class Questions:
         result = response.get("result")
         if not isinstance(result, dict) or result.get("resultType") != "input_required":
             return _of_older_revision(response)
-        with self._place(service, scope) as has_place:
-            if not has_place:
+        with self._slot(service, scope) as has_slot:
+            if not has_slot:
                 return _not_sent(message["id"], "Too many people are being asked now. Try again in a minute.")
             until = datetime.now(UTC) + timedelta(seconds=QUESTION_SECONDS)
             request["params"]["requestState"] = result["requestState"]
@@ -182,19 +182,19 @@ class Questions:
     async def resume(
         self, scope: Scope, receive: Receive, send: Send, session: Session, event_id: str, call: CallTool
     ) -> bool:
-        """Continues a stream that broke. False if there is no such stream, or no place for it."""
+        """Continues a stream that broke. False if there is no such stream, or no free slot."""
         service: Service = scope["service"]
         found = Seals(service).open(_STREAM, event_id)
         if found is None or found[1] != session.id:
             return False
-        with self._place(service, scope) as has_place:
-            if has_place:
+        with self._slot(service, scope) as has_slot:
+            if has_slot:
                 await _stream(service, receive, send, Waiting(*found), call, ": continued\n\n")
-        return has_place
+        return has_slot
 
     @contextmanager
-    def _place(self, service: Service, scope: Scope) -> Iterator[bool]:
-        """A place among the questions that wait. False if there is none."""
+    def _slot(self, service: Service, scope: Scope) -> Iterator[bool]:
+        """A slot among the questions that wait. False if there is none."""
         address = scope_address(scope, service.settings.service.trusted_networks) or ""
         if self._waiting.total() >= MOST_WAITING or self._waiting[address] >= MOST_OF_ADDRESS:
             yield False

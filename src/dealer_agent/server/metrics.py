@@ -208,7 +208,7 @@ class WorkerMetrics:
 
     most_dealers: int
     writer_wait: list[float] = field(default_factory=empty_histogram)
-    _replies: dict[str, ResponseCounts] = field(default_factory=dict)
+    _of_dealers: dict[str, ResponseCounts] = field(default_factory=dict)
     _counters: Readings = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -220,15 +220,15 @@ class WorkerMetrics:
         """The label of a dealer. It is empty if no dealer gets one."""
         if not self.most_dealers:
             return ""
-        return dealer_id if dealer_id in self._replies else OTHER
+        return dealer_id if dealer_id in self._of_dealers else OTHER
 
     def of_dealer(self, dealer_id: str) -> ResponseCounts:
         """The counts for a dealer that is opened."""
-        own = len(self._replies.keys() - {OTHER}) < self.most_dealers
+        own = len(self._of_dealers.keys() - {OTHER}) < self.most_dealers
         label = dealer_id if self.most_dealers and own else self.label_of(dealer_id)
         for result in LEAD_RESULTS:
             self._counters.setdefault(Series(LEADS, (label, result)), [0.0])
-        return self._replies.setdefault(label, ResponseCounts())
+        return self._of_dealers.setdefault(label, ResponseCounts())
 
     def count_lead(self, dealer_id: str, result: str) -> None:
         """Counts a lead."""
@@ -246,8 +246,8 @@ class WorkerMetrics:
         """All counters."""
         found: Readings = {series: list(values) for series, values in self._counters.items()}
         found[Series(WRITER_SECONDS)] = list(self.writer_wait)
-        for label, replies in self._replies.items():
-            for skill, code, histogram in replies.counted():
+        for label, counts in self._of_dealers.items():
+            for skill, code, histogram in counts.counted():
                 add_to(found, Series(REQUESTS, (label, skill, code)), [sum(histogram[:-1])])
                 add_to(found, Series(REQUEST_SECONDS, (skill,)), list(histogram))
         return found

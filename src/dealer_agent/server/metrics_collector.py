@@ -177,6 +177,6 @@ class MetricsServer(ThreadingHTTPServer):
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Called when a response fails. A client that has gone, or sends nothing, is no error of the service."""
+        """Called when a response fails. A client that has gone, or sends nothing, is not an error of the service."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)

@@ -80,7 +80,7 @@ class DealerOpener:
         store, process = self.opened.store, self.process
         settings, cipher = await asyncio.to_thread(self._prepare, dealer_id)
         profile, installation = settings.dealer, self.opened.installation
-        file = settings.directory / FILE if self.snapshots is None else self.snapshots.file_of(dealer_id)
+        file = settings.folder / FILE if self.snapshots is None else self.snapshots.file_of(dealer_id)
         snapshots = SnapshotLoader(store, settings.database_url, profile, file, self.snapshots)
         self._loaders.add(snapshots)
         intake = LeadIntake(
@@ -114,7 +114,7 @@ class DealerOpener:
             stock_bytes=snapshot.size,
             counts=process.counts.of_dealer(profile.id, profile.timezone, settings.reports.agents),
             traces=self.traces,
-            replies=None if self.metrics is None else self.metrics.of_dealer(profile.id),
+            response_counts=None if self.metrics is None else self.metrics.of_dealer(profile.id),
             tenant=None if is_only else profile.id,
         )
 
@@ -124,7 +124,7 @@ class DealerOpener:
         cipher = self.opened.store.check_keys(dealer_id)
         # Before the first lead. Otherwise a lead that is stored while the clock is wrong would make that time trusted.
         note_first_time(self.opened.store, dealer_id, datetime.now(UTC))
-        settings.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        settings.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return settings, cipher
 
     def _shared_limits(

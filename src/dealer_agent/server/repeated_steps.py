@@ -8,7 +8,7 @@ import structlog
 
 from dealer_agent.catalogue_loading.snapshot_loader import SnapshotError
 from dealer_agent.encryption import EncryptionError
-from dealer_agent.server.log import places
+from dealer_agent.server.log import code_positions
 from dealer_agent.storage.errors import StorageError
 
 log = structlog.get_logger()
@@ -43,7 +43,7 @@ class RepeatedSteps:
                 if name not in self.failing:
                     # The message of another package's exception may contain data of a customer.
                     ours = isinstance(error, StorageError | EncryptionError | SnapshotError)
-                    cause = {"problem": str(error)} if ours else {"places": places(error)}
+                    cause = {"problem": str(error)} if ours else {"places": code_positions(error)}
                     log.error("refresh failed", what=name, error=type(error).__qualname__, **cause)
                 self.failing.add(name)
                 pause = min(seconds, RETRY_SECONDS)

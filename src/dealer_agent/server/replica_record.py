@@ -27,9 +27,9 @@ SEEN_WITHIN = timedelta(seconds=3 * RECORD_SECONDS)
 """A machine that was not recorded for longer does not serve any more."""
 
 
-def machine_name(directory: Path) -> str:
+def machine_name(folder: Path) -> str:
     """The name of this machine and its folder."""
-    return f"{socket.gethostname()}:{directory}"
+    return f"{socket.gethostname()}:{folder}"
 
 
 def settings_hash(served: Installation) -> str:

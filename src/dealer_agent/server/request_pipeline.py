@@ -111,8 +111,8 @@ def log_response(incoming: IncomingRequest, response: HttpResponse) -> None:
     """Counts a request, ends its span and writes its log line, after the response is sent."""
     if incoming.span is not None:
         incoming.span.end_request(incoming.line, response.status)
-    if incoming.service.replies is not None:
-        incoming.service.replies.count(incoming.line.skill, incoming.line.code, incoming.started)
+    if incoming.service.response_counts is not None:
+        incoming.service.response_counts.count(incoming.line.skill, incoming.line.code, incoming.started)
     if incoming.service.settings.logs.access:
         incoming.line.status = response.status
         log_request(incoming.line, incoming.started)

@@ -128,10 +128,10 @@ class Service:
     file of the dealer's visits for the hash of a calendar's secret; None for any other. It reads the store, so it runs
     in a thread. `customers` and `links` answer the links in the mails to customers. `shared_limits` replaces `limits`
     if machines share their rate limits. `tenant` is the only tenant that a request may name; None accepts any.
-    `documents` has the cards, pages and refusals that were needed, by the function that makes them. `document_bytes` is
-    the size of the cards and pages. `replies` counts the responses, if metrics are on, and `traces` makes spans, if
-    traces are. `stock_bytes` is the size of the snapshot. `used_at` is the time of the last request, by `perf_counter`.
-    `opened_at` is when the process read the settings.
+    `documents` has the cards, pages and error responses that were needed, by the function that makes them.
+    `document_bytes` is the size of the cards and pages. `response_counts` counts the responses, if metrics are on, and
+    `traces` makes spans, if traces are. `stock_bytes` is the size of the snapshot. `used_at` is the time of the last
+    request, by `perf_counter`. `opened_at` is when the process read the settings.
     """
 
     process: Process
@@ -154,7 +154,7 @@ class Service:
     used_at: float = 0.0
     opened_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     shared_limits: SharedLimits | None = None
-    replies: ResponseCounts | None = None
+    response_counts: ResponseCounts | None = None
     traces: "Traces | None" = None
     tenant: str | None = None
     documents: dict[Any, Any] = field(default_factory=dict)

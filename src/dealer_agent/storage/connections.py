@@ -89,7 +89,7 @@ IMPORT_IDLE_SECONDS = 7200
 """The same for the lock of an import: longer than the longest import."""
 
 READ_PROCESS = "SELECT pg_backend_pid()"
-"""The server's process of a connection. A pooler has told the driver another one, because it may change."""
+"""The server's process of a connection. Behind a pooler, the driver knows another one, because it may change."""
 
 TURN_SECONDS = 0.001
 """How often a waiting SQLite writer tries again."""

@@ -88,7 +88,7 @@ MAX_NAMED = 3
 def isolation_problem(connection: Connection) -> str | None:
     """Why the database does not isolate the dealers of a service, and what to do; None if it does.
 
-    SQLite isolates nothing. This is no problem, because its file belongs to the user of the service.
+    SQLite isolates nothing. This is not a problem, because its file belongs to the user of the service.
     """
     if connection.dialect.name != "postgresql":
         return None

@@ -23,16 +23,16 @@ MUCH = 1 << 50
 JUNK = b"junk\n" + bytes(1 << 20)
 
 
-def file_of(directory: Path, place: str, number: int, size: int = 100, age: timedelta = DAY) -> None:
+def file_of(folder: Path, place: str, number: int, size: int = 100, age: timedelta = DAY) -> None:
     """A file such as `main/kept`, that arrived some time before NOW. Higher numbers arrived later."""
-    folder = directory / "feeds" / place
-    folder.mkdir(parents=True, exist_ok=True)
+    of_feed = folder / "feeds" / place
+    of_feed.mkdir(parents=True, exist_ok=True)
     arrived = int((NOW - age).timestamp()) * 10**9 + number
-    (folder / f"{arrived:020}-abcd-{number}").write_bytes(bytes(size))
+    (of_feed / f"{arrived:020}-abcd-{number}").write_bytes(bytes(size))
 
 
-def left_in(directory: Path, place: str) -> list[int]:
-    return sorted(int(path.name.rpartition("-")[2]) for path in (directory / "feeds" / place).iterdir())
+def left_in(folder: Path, place: str) -> list[int]:
+    return sorted(int(path.name.rpartition("-")[2]) for path in (folder / "feeds" / place).iterdir())
 
 
 def test_refused_files_are_deleted_first_and_then_the_oldest(tmp_path: Path) -> None:

@@ -188,7 +188,7 @@ def test_a_damaged_archive_is_read_or_refused(seed: int, tmp_path: Path) -> None
     for number in range(25):
         content = bytearray(chance.choice(packed))
         for _ in range(chance.choice((1, 2, 5))):
-            # The end has the directory, whose damage has most kinds of effects.
+            # The end has the folder, whose damage has most kinds of effects.
             at = (
                 chance.randrange(len(content))
                 if chance.random() < 0.5

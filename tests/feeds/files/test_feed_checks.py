@@ -67,7 +67,7 @@ def test_settings_and_a_person_decide_what_a_check_does(
 
 def test_findings_are_in_the_order_of_the_checks() -> None:
     judge = CheckRun(FeedChecks())
-    judge.found("truncated", reason="The end is missing.")
+    judge.add("truncated", reason="The end is missing.")
     judge.share("prices_lost", 5, 10)
     judge.share("units_lost", 1234, 2000)
     assert judge.findings == (
@@ -83,7 +83,7 @@ def test_every_check_has_a_sentence_and_a_threshold_that_is_a_setting() -> None:
         names = {name for _, name, _, _ in string.Formatter().parse(check.sentence) if name}
         words = dict.fromkeys(names, "x")
         judge = CheckRun(FeedChecks(actions={check.id: "warn"}))
-        judge.found(check.id, **words)
+        judge.add(check.id, **words)
         assert judge.findings[0].sentence.endswith(".") or check.id in (
             "truncated",
             "columns_missing",

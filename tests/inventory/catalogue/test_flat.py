@@ -89,10 +89,10 @@ def test_a_word_is_found_at_its_place_among_sorted_words(given_words: list[str])
     writer.finish()
     found = SortedWords(written(file), "words")
     for place, word in enumerate(words):
-        assert found.place(word) == (place, True)
-        assert found.place(word + "\U0010ffff")[0] == sum(other < word + "\U0010ffff" for other in words)
-    assert found.place("") == (0, False)
-    assert found.place("\ud800")[1] is False
+        assert found.position(word) == (place, True)
+        assert found.position(word + "\U0010ffff")[0] == sum(other < word + "\U0010ffff" for other in words)
+    assert found.position("") == (0, False)
+    assert found.position("\ud800")[1] is False
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=3)))

@@ -7,7 +7,7 @@ from tests.server.pages.conftest import Page, read_page, written
 from tests.server.pages.samples import card_facts, facts_of
 
 from dealer_agent.apidocs.components import payload_component, response_component
-from dealer_agent.apidocs.examples import curl_command, example_payload, example_reply
+from dealer_agent.apidocs.examples import curl_command, example_payload, example_response
 from dealer_agent.apidocs.openapi import openapi_document
 from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.errors import ERRORS, ProtocolError
@@ -74,7 +74,7 @@ def test_every_skill_shows_its_media_types_and_a_whole_example(skill: Skill) -> 
     assert media == [PROTO.request_media_type(skill), PROTO.response_media_type(skill)]
     asked, answered = code(PAGE, section(skill))
     assert json.loads(asked) == example_payload(skill)
-    assert json.loads(answered) == example_reply(skill, PROTO)
+    assert json.loads(answered) == example_response(skill, PROTO)
 
 
 def told_members(name: str) -> set[str]:

@@ -35,20 +35,20 @@ def outlets_of(
     profile: Profile,
     mail: MailSettings,
     *,
-    directory: Path,
+    folder: Path,
     links: CustomerLinks,
     secrets: Mapping[str, str],
     client: httpx.AsyncClient,
 ) -> dict[Receiver, Outlet]:
     """The outlets of every rooftop: its channels, its staff and its customers.
 
-    Relative paths start at `directory`. `secrets` has the environment variables that the settings name.
+    Relative paths start at `folder`. `secrets` has the environment variables that the settings name.
     `config.channels` checked that they are set, and that there is a mail server if a channel needs it.
     """
     server = None
     if mail.host:
         server = MailServer(mail, profile.name, secrets.get(mail.user_env), secrets.get(mail.password_env))
-    parts = OutletParts(directory, server, secrets, client)
+    parts = OutletParts(folder, server, secrets, client)
     outlets: dict[Receiver, Outlet] = {}
     for rooftop in profile.rooftops:
         for name, channel in rooftop.deliver.channels.items():
@@ -77,7 +77,7 @@ def outlets_of_dealer(opened: OpenInstallation, client: httpx.AsyncClient, deale
     outlets = outlets_of(
         settings.dealer,
         settings.mail,
-        directory=settings.directory,
+        folder=settings.folder,
         links=opened.customer_links(settings, opened.store.check_keys(dealer_id)),
         secrets=channel_secrets(settings, os.environ),
         client=client,

@@ -82,4 +82,4 @@ CHANNEL = FolderChannel
 
 def make_outlet(channel: FolderChannel, parts: OutletParts) -> FolderOutlet:
     """The outlet of a channel with these settings."""
-    return FolderOutlet(parts.directory / channel.path, FORMATS[channel.format])
+    return FolderOutlet(parts.folder / channel.path, FORMATS[channel.format])

@@ -25,14 +25,14 @@ log = structlog.get_logger()
 _USER = re.compile(r"([a-z0-9-]{1,63})@([a-z0-9-]{1,63})")
 
 
-def account_of(feed: FeedSettings, dealer_id: str, directory: Path, shared: Sections) -> Account | None:
+def account_of(feed: FeedSettings, dealer_id: str, dealer_folder: Path, shared: Sections) -> Account | None:
     """The account of a feed; None if nobody uploads its files. The bounds are those of the installation (`shared`)."""
     if feed.upload is UNSET:
         return None
     return Account(
         dealer_id,
         feed.name,
-        incoming_folder(directory, feed.name),
+        incoming_folder(dealer_folder, feed.name),
         UploadLimits(
             feed.most_bytes,
             shared.sftp.max_waiting_files,
@@ -60,7 +60,7 @@ class Accounts:
         """The account of a user; None for an unknown name. Blocks for the database."""
         only = self.installation.only
         if only is not None:
-            return self._of(only.dealer.id, only.directory, only.feeds, user)
+            return self._of(only.dealer.id, only.folder, only.feeds, user)
         words = _USER.fullmatch(user)
         if words is None:
             return None
@@ -71,13 +71,13 @@ class Accounts:
                 if not find_dealer(tx).enabled:
                     return None
             settings = self.opened.settings_of(dealer_id)
-            return self._of(dealer_id, settings.directory, settings.feeds, name)
+            return self._of(dealer_id, settings.folder, settings.feeds, name)
         except DealerUnknown:
             return None
         except (StorageError, SettingsError, EncryptionError) as fault:
             log.error("upload account not read", dealer=dealer_id, error=type(fault).__qualname__)
             return None
 
-    def _of(self, dealer_id: str, directory: Path, feeds: Feeds, name: str) -> Account | None:
+    def _of(self, dealer_id: str, dealer_folder: Path, feeds: Feeds, name: str) -> Account | None:
         feed = next((feed for feed in feeds if feed.name == name), None)
-        return None if feed is None else account_of(feed, dealer_id, directory, self.installation.file)
+        return None if feed is None else account_of(feed, dealer_id, dealer_folder, self.installation.file)

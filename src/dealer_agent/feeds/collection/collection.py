@@ -138,7 +138,7 @@ def source_of(feed: FeedSettings, settings: Settings, secrets: Mapping[str, str]
 
     In an installation, a folder must be inside the dealer's own. Our SFTP server puts its files into a folder, too.
     """
-    own = settings.directory
+    own = settings.folder
     if feed.folder is not UNSET:
         return WatchedFolder(feed.folder, own, None if settings.installation is None else own)
     if feed.url is not UNSET:
@@ -249,12 +249,12 @@ class _Work:
         A feed gets a share of the bytes that are left, so that other feeds have room.
         """
         bounds = self.settings.feed_files
-        incoming = incoming_folder(self.settings.directory, self.feed.name)
+        incoming = incoming_folder(self.settings.folder, self.feed.name)
         incoming.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self.feed.upload is not UNSET:
             # The SFTP server has counted the bytes of uploads already.
             return Arrivals(incoming, sys.maxsize, sys.maxsize, least_free=0)
-        left = bytes_left(self.settings.directory, bounds.dealer_mib << 20, bounds.least_free_mib << 20)
+        left = bytes_left(self.settings.folder, bounds.dealer_mib << 20, bounds.least_free_mib << 20)
         waiting = waiting_bytes(incoming.parent)
         arrivals = Arrivals(
             incoming, self.feed.most_bytes, fair_share(waiting, left.of_dealer) - waiting, bounds.least_free_mib << 20
@@ -265,7 +265,7 @@ class _Work:
     async def import_waiting(self) -> None:
         """Gives each waiting file its result. Stops at a file that must wait."""
         try:
-            for waiting in await asyncio.to_thread(waiting_files, self.settings.directory, self.feed.name):
+            for waiting in await asyncio.to_thread(waiting_files, self.settings.folder, self.feed.name):
                 file = await self._finished(waiting)
                 await asyncio.to_thread(keep, waiting, file.state, self.feed.keep_days)
                 self.collected.files.append(file)
@@ -320,7 +320,7 @@ class _Work:
         settings = self.settings
         job = ImportJob(
             settings.database_url,
-            str(settings.installation or settings.directory),
+            str(settings.installation or settings.folder),
             settings.installation is not None,
             # The settings of a file have more members.
             Profile(**{name: getattr(settings.dealer, name) for name in Profile.__struct_fields__}),
@@ -341,7 +341,7 @@ class _Work:
 
     def delete_old(self) -> None:
         """Deletes the files that were kept for long enough, or that are too many."""
-        bounds, directory = self.settings.feed_files, self.settings.directory
+        bounds, folder = self.settings.feed_files, self.settings.folder
         with self.store.write(self.dealer_id) as tx:
             clock_is_right = clock_problem(tx) is None
             if clock_is_right:
@@ -349,8 +349,8 @@ class _Work:
             forget_surplus(tx, self.feed.name, MOST_ROWS)
         if clock_is_right:
             keep_for = {feed.name: timedelta(days=feed.keep_days) for feed in self.settings.feeds}
-            delete_old_files(directory, keep_for, timedelta(days=bounds.refused_days), datetime.now(UTC))
-        delete_surplus(directory, bounds.kept_mib << 20, bounds.dealer_mib << 20, bounds.least_free_mib << 20)
+            delete_old_files(folder, keep_for, timedelta(days=bounds.refused_days), datetime.now(UTC))
+        delete_surplus(folder, bounds.kept_mib << 20, bounds.dealer_mib << 20, bounds.least_free_mib << 20)
 
 
 async def import_in_process(job: ImportJob) -> None:

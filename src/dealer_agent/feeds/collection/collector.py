@@ -70,8 +70,8 @@ class FeedJobs:
         feed = {"dealer": job.dealer_id, "feed": job.subject}
         for file in done.files:
             warnings = [finding.check for finding in done.warnings.get(file.file_id, ())]
-            told = log.info if file.state == "imported" and not warnings else log.warning
-            told("feed file", **feed, file=file.file_id, state=file.state, problem=file.problem, warnings=warnings)
+            write = log.info if file.state == "imported" and not warnings else log.warning
+            write("feed file", **feed, file=file.file_id, state=file.state, problem=file.problem, warnings=warnings)
         if done.problem is not None:
             log.warning("feed must wait", **feed, problem=done.problem)
         return done.next

@@ -58,16 +58,16 @@ def arrival_of(path: Path) -> datetime:
     return datetime.fromtimestamp(int(path.name.split("-", 1)[0]) / 1e9, UTC)
 
 
-def waiting_files(directory: Path, feed: str) -> list[WaitingFile]:
+def waiting_files(dealer_folder: Path, feed: str) -> list[WaitingFile]:
     """The complete files of a feed in the order of their arrival."""
-    return [WaitingFile(path) for path in sorted(_complete(incoming_folder(directory, feed)))]
+    return [WaitingFile(path) for path in sorted(_complete(incoming_folder(dealer_folder, feed)))]
 
 
-def feeds_with_files(directory: Path) -> list[str]:
+def feeds_with_files(dealer_folder: Path) -> list[str]:
     """The names of the feeds of a dealer's folder that have files waiting."""
     return [
         feed.name
-        for feed in _feed_folders(directory)
+        for feed in _feed_folders(dealer_folder)
         if next(_complete(feed / "incoming"), None)
         or any(not is_temporary(upload.name) for upload in _entries(uploads_folder(feed)))
     ]
@@ -98,13 +98,15 @@ def keep(file: WaitingFile, state: FileState, keep_days: int) -> None:
     file.path.rename(kept / file.path.name)
 
 
-def delete_old_files(directory: Path, keep_for: Mapping[str, timedelta], refused_for: timedelta, now: datetime) -> None:
+def delete_old_files(
+    dealer_folder: Path, keep_for: Mapping[str, timedelta], refused_for: timedelta, now: datetime
+) -> None:
     """Deletes the files of a dealer that are too old, and what killed processes left. Raises OSError.
 
     `keep_for` has the time of each feed of the settings. All files of a feed that is not in the settings any more are
     kept for `refused_for`, as files that were refused.
     """
-    for folder in _feed_folders(directory):
+    for folder in _feed_folders(dealer_folder):
         kept_for = keep_for.get(folder.name, refused_for)
         ages = {"kept": kept_for, "refused": min(kept_for, refused_for)}
         if folder.name not in keep_for:
@@ -132,21 +134,21 @@ def _delete_unchanged(files: Iterable[Path], since: datetime) -> None:
                 path.unlink()
 
 
-def delete_surplus(directory: Path, kept_bytes: int, dealer_bytes: int, least_free: int) -> None:
+def delete_surplus(dealer_folder: Path, kept_bytes: int, dealer_bytes: int, least_free: int) -> None:
     """Deletes files with a result until the others are within their bounds: refused ones first, then the oldest.
 
     `kept_bytes` is for each feed, which also has at most MOST_KEPT of them. `dealer_bytes` is for all files of the
     dealer. Its files with a result never take more than is then free on the disk beyond `least_free`. Raises OSError.
     """
     kept = []
-    for folder in _feed_folders(directory):
+    for folder in _feed_folders(dealer_folder):
         found = sorted(each for name in ("refused", "kept") for each in _kept_files(folder / name))
         kept += _within(found, kept_bytes, MOST_KEPT)
     if kept:
-        total, on_disk = sum(each.size for each in kept), _left_on_disk(directory, least_free)
+        total, on_disk = sum(each.size for each in kept), _left_on_disk(dealer_folder, least_free)
         # What is deleted is free.
         share = total if on_disk >= total else fair_share(total, on_disk)
-        _within(sorted(kept), min(share, dealer_bytes - _waiting_of_dealer(directory)), len(kept))
+        _within(sorted(kept), min(share, dealer_bytes - _waiting_of_dealer(dealer_folder)), len(kept))
 
 
 class BytesLeft(NamedTuple):
@@ -156,18 +158,18 @@ class BytesLeft(NamedTuple):
     on_disk: int
 
 
-def bytes_left(directory: Path, dealer_bytes: int, least_free: int) -> BytesLeft:
+def bytes_left(dealer_folder: Path, dealer_bytes: int, least_free: int) -> BytesLeft:
     """What the waiting files of a dealer leave of `dealer_bytes`, and of its share of the disk. Raises OSError."""
-    waiting, on_disk = _waiting_of_dealer(directory), _left_on_disk(directory, least_free)
+    waiting, on_disk = _waiting_of_dealer(dealer_folder), _left_on_disk(dealer_folder, least_free)
     return BytesLeft(min(dealer_bytes, fair_share(waiting, on_disk)) - waiting, on_disk)
 
 
-def _waiting_of_dealer(directory: Path) -> int:
-    return sum(waiting_bytes(folder) for folder in _feed_folders(directory))
+def _waiting_of_dealer(dealer_folder: Path) -> int:
+    return sum(waiting_bytes(folder) for folder in _feed_folders(dealer_folder))
 
 
-def _left_on_disk(directory: Path, least_free: int) -> int:
-    disk = os.statvfs(directory)
+def _left_on_disk(dealer_folder: Path, least_free: int) -> int:
+    disk = os.statvfs(dealer_folder)
     return disk.f_bavail * disk.f_frsize - least_free
 
 
@@ -216,9 +218,9 @@ def _within(found: list[_KeptFile], most_bytes: int, most_files: int) -> list[_K
     return []
 
 
-def _feed_folders(directory: Path) -> list[Path]:
+def _feed_folders(dealer_folder: Path) -> list[Path]:
     """The folders of a dealer's feeds, also of those that are not in its settings any more."""
-    return [Path(each) for each in _entries(directory / "feeds") if each.is_dir(follow_symlinks=False)]
+    return [Path(each) for each in _entries(dealer_folder / "feeds") if each.is_dir(follow_symlinks=False)]
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:

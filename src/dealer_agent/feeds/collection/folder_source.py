@@ -38,8 +38,8 @@ class WatchedFolder:
     A file is complete if its size and its time did not change for `settle_seconds`.
     """
 
-    def __init__(self, settings: FolderSource, directory: Path, below: Path | None) -> None:
-        self._folder = directory / settings.path
+    def __init__(self, settings: FolderSource, dealer_folder: Path, below: Path | None) -> None:
+        self._folder = dealer_folder / settings.path
         self._pattern = settings.pattern
         self._settle_seconds = settings.settle_seconds
         self._below = below

@@ -54,9 +54,11 @@ class _Remote(NamedTuple):
 class SftpServer:
     """An SFTP server. `secrets` has the environment variables. `rule` says which addresses it may have."""
 
-    def __init__(self, settings: SftpSource, directory: Path, secrets: Mapping[str, str], rule: AddressRule) -> None:
+    def __init__(
+        self, settings: SftpSource, dealer_folder: Path, secrets: Mapping[str, str], rule: AddressRule
+    ) -> None:
         self._settings = settings
-        self._directory = directory
+        self._dealer_folder = dealer_folder
         self._secrets = secrets
         self._rule = rule
 
@@ -177,7 +179,7 @@ class SftpServer:
                 )
             return password, None
         assert settings.key_file is not UNSET, "the rules of the settings"
-        path = self._directory / settings.key_file
+        path = self._dealer_folder / settings.key_file
         try:
             if is_open_to_others(path.stat().st_mode):
                 raise FeedSourceError(f"key_file {advice('600', [path])}")

@@ -126,9 +126,9 @@ async def store(pieces: AsyncGenerator[bytes, None], name: str, arrivals: Arriva
         part.unlink(missing_ok=True)
 
 
-def incoming_folder(directory: Path, feed: str) -> Path:
-    """The folder of a feed's files that wait for their import. `directory` is `Settings.directory` of the dealer."""
-    return directory / "feeds" / feed / "incoming"
+def incoming_folder(dealer_folder: Path, feed: str) -> Path:
+    """The folder of a feed's files that wait for their import. `dealer_folder` is `Settings.folder` of the dealer."""
+    return dealer_folder / "feeds" / feed / "incoming"
 
 
 def part_file(incoming: Path) -> Path:

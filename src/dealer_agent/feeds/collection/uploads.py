@@ -156,7 +156,7 @@ class UploadFolder:
                 if not upload.is_whole:
                     raise asyncssh.SFTPFailure("Bytes are missing, so the file is not taken: send the whole file again")
                 os.fsync(upload.fileno())
-                self._place(upload.part, upload.client_name, was_complete=False)
+                self._rename(upload.part, upload.client_name, was_complete=False)
             finally:
                 upload.discard()
 
@@ -174,7 +174,7 @@ class UploadFolder:
             if upload is not None and not file.exists():
                 upload.client_name = new
             elif new != old:
-                self._place(file, new, was_complete=not is_temporary(old))
+                self._rename(file, new, was_complete=not is_temporary(old))
 
     def remove(self, name: str) -> None:
         """Deletes a file that waits for its final name. The collector keeps a complete file. Raises OSError."""
@@ -202,7 +202,7 @@ class UploadFolder:
             rest = rest[os.pwrite(upload.fileno(), rest, end - len(rest)) :]
         upload.add(offset, end)
 
-    def _place(self, file: Path, name: str, *, was_complete: bool) -> None:
+    def _rename(self, file: Path, name: str, *, was_complete: bool) -> None:
         """Gives a file with all its bytes a name. A complete file that has the name already waits for its import."""
         final = self.path / name
         size = file.stat().st_size

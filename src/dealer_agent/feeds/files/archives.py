@@ -165,7 +165,7 @@ def _unzip(file: BinaryIO, out: BinaryIO, most: int) -> None:
 
 
 def _is_hidden(name: str) -> bool:
-    """Whether a file of an archive is no content, such as those that macOS adds."""
+    """Whether a file of an archive is not content, such as those that macOS adds."""
     parts = name.split("/")
     return parts[0] == "__MACOSX" or parts[-1].startswith(".")
 

@@ -232,9 +232,9 @@ class CheckRun:
         check = CHECK_BY_ID[check_id]
         allowed = self._settings.threshold(check) * total + check.spread * sqrt(total)
         if count >= check.least and count > allowed:
-            self.found(check_id, rows, count=f"{count:,}", total=f"{total:,}", **words)
+            self.add(check_id, rows, count=f"{count:,}", total=f"{total:,}", **words)
 
-    def found(self, check_id: str, rows: Sequence[str] = (), **words: object) -> None:
+    def add(self, check_id: str, rows: Sequence[str] = (), **words: object) -> None:
         """Adds a finding, unless the check is off."""
         check = CHECK_BY_ID[check_id]
         action = self._settings.action(check)

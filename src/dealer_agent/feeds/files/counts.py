@@ -197,7 +197,7 @@ class FileCounts:
             check_run.share("implausible_values", round(count * self._scale), round(total * self._scale), what=what)
         if len(self._makes) > max(5, len(self._models)):
             both = {"count": f"{len(self._makes):,} makes", "total": f"{len(self._models):,} models"}
-            check_run.found("implausible_values", what="Makes and models that seem to be swapped", **both)
+            check_run.add("implausible_values", what="Makes and models that seem to be swapped", **both)
 
 
 class Comparison:
@@ -386,17 +386,17 @@ def _check_columns(check_run: CheckRun, feed: ParsedFeed, last: FeedShape | None
         if member not in feed.columns:
             check = "columns_missing" if member in ESSENTIAL else "details_missing"
             hint = f" Columns that are not understood: {new}." if new else ""
-            check_run.found(check, member=member, columns=_some(columns), new=hint)
+            check_run.add(check, member=member, columns=_some(columns), new=hint)
 
 
 def _check_signs(check_run: CheckRun, feed: ParsedFeed, last: FeedShape | None) -> None:
     signs = feed.signs
     if signs.truncated:
-        check_run.found("truncated", reason=signs.truncated)
+        check_run.add("truncated", reason=signs.truncated)
     elif not signs.line_end and feed.delimiter is not None and (last is None or last.line_end):
-        check_run.found("line_end_missing")
+        check_run.add("line_end_missing")
     if signs.stray_bytes:
-        check_run.found("mixed_encodings", count=f"{signs.stray_bytes:,}", line=signs.stray_line)
+        check_run.add("mixed_encodings", count=f"{signs.stray_bytes:,}", line=signs.stray_line)
     check_run.share("garbled_texts", signs.garbled, feed.rows)
 
 

@@ -34,7 +34,7 @@ _BINARY = (
 )
 _SAMPLE = 65_536
 _PIECE = 1 << 20
-_HEAD = 262_144
+_START = 262_144
 _EMPTY = "The file is empty. Export the inventory again."
 MIXED = "utf-8, cp1252"
 """UTF-8 with bytes that are not: those are read as Windows-1252."""
@@ -187,10 +187,10 @@ def open_text(feed: Opener, encoding: str) -> io.TextIOWrapper:
     return io.TextIOWrapper(feed(), encoding=encoding, errors="replace", newline="")
 
 
-def head_of(feed: Opener, encoding: str) -> str:
+def start_of(feed: Opener, encoding: str) -> str:
     """The first characters of the file. Raises FeedError for a blank file."""
     with open_text(feed, encoding) as text:
-        head = text.read(_HEAD)
-    if not head.strip("\ufeff\0 \t\r\n"):
+        start = text.read(_START)
+    if not start.strip("\ufeff\0 \t\r\n"):
         raise FeedError(_EMPTY)
-    return head
+    return start

@@ -112,14 +112,14 @@ def _rows(text: TextIO, delimiter: str, *, literal: bool) -> Iterator[DelimitedR
             )
 
 
-def _has_literal_quotes(head: str, delimiter: str) -> bool:
+def _has_literal_quotes(start: str, delimiter: str) -> bool:
     """Whether quotes are inch marks: in TAB files, unless the header is quoted."""
-    return delimiter == "\t" and not head.lstrip().startswith('"')
+    return delimiter == "\t" and not start.lstrip().startswith('"')
 
 
-def _first_rows(head: str, delimiter: str, most: int) -> list[list[str]]:
-    """The first rows, up to one that cannot be read: `head` may end inside a row, and `delimiter` is a guess."""
-    rows = _rows(io.StringIO(head, newline=""), delimiter, literal=_has_literal_quotes(head, delimiter))
+def _first_rows(start: str, delimiter: str, most: int) -> list[list[str]]:
+    """The first rows, up to one that cannot be read: `start` may end inside a row, and `delimiter` is a guess."""
+    rows = _rows(io.StringIO(start, newline=""), delimiter, literal=_has_literal_quotes(start, delimiter))
     found: list[list[str]] = []
     with suppress(FeedError):
         found.extend(row.cells for row in islice(rows, most))
@@ -149,25 +149,25 @@ class _Header(NamedTuple):
     names: list[str]
 
 
-def _find_header(head: str, delimiter: str, layout: Layout | None, columns: Mapping[str, str]) -> _Header:
+def _find_header(start: str, delimiter: str, layout: Layout | None, columns: Mapping[str, str]) -> _Header:
     """The first of the first rows that names units: a title, or `sep=;`, may be above it."""
-    for above, row in enumerate(_first_rows(head, delimiter, _TITLE_ROWS + 1)):
+    for above, row in enumerate(_first_rows(start, delimiter, _TITLE_ROWS + 1)):
         names = [name[:MOST_NAME] for name in row]
         if fits := _header_fits(names, layout, columns):
             return _Header(above, fits, names)
     return _Header(0, 0, [])
 
 
-def _without_lines(head: str, rows: int) -> str:
+def _without_lines(start: str, rows: int) -> str:
     """The text below so many rows that have no line end inside a cell, and below blank lines."""
-    lines = [line for line in head.splitlines(keepends=True) if line.strip(" ,;|\t\r\n")]
+    lines = [line for line in start.splitlines(keepends=True) if line.strip(" ,;|\t\r\n")]
     return "".join(lines[rows:])
 
 
 def read_table(
-    feed: Opener, encoding: str, head: str, layout_name: str | None, columns: Mapping[str, str]
+    feed: Opener, encoding: str, start: str, layout_name: str | None, columns: Mapping[str, str]
 ) -> DelimitedTable:
-    """The delimiter, the layout and the rows of a file. `head` is the start of its text.
+    """The delimiter, the layout and the rows of a file. `start` is the start of its text.
 
     `columns` are the dealer's own columns: the name in the file, and the member that it gives.
 
@@ -175,14 +175,14 @@ def read_table(
     for 50 MiB. Raises FeedError for such a mark, and if no column identifies a unit.
     """
     layout = named_layout(layout_name, "delimited") if layout_name else None
-    found_headers = {mark: _find_header(head, mark, layout, columns) for mark in _DELIMITERS}
+    found_headers = {mark: _find_header(start, mark, layout, columns) for mark in _DELIMITERS}
     delimiter = max(_DELIMITERS, key=lambda mark: found_headers[mark].fits)
     above, fits, header = found_headers[delimiter]
     if fits:
-        head = _without_lines(head, above)
+        start = _without_lines(start, above)
         layout = layout_of(header, "delimited", layout, columns)
     elif layout in (None, CARSFORSALE) and (
-        found := next((mark for mark in _DELIMITERS if _is_carsforsale(_first_rows(head, mark, 5))), None)
+        found := next((mark for mark in _DELIMITERS if _is_carsforsale(_first_rows(start, mark, 5))), None)
     ):
         header = list(CARSFORSALE.header)
         layout, delimiter = CARSFORSALE, found
@@ -195,7 +195,7 @@ def read_table(
         )
     if len(header) > MOST_COLUMNS:
         raise FeedError(f"A file may have at most {MOST_COLUMNS:,} columns, and this one has {len(header):,}.")
-    literal = _has_literal_quotes(head, delimiter)
+    literal = _has_literal_quotes(start, delimiter)
     _check_quotes(_rows(open_text(feed, encoding), delimiter, literal=literal), delimiter, len(header))
     rows = _rows(open_text(feed, encoding), delimiter, literal=literal)
     below = islice(rows, above + 1 if fits else 0, None)

@@ -178,7 +178,7 @@ class Bounds(Struct, frozen=True, kw_only=True):
         return not least <= price <= msrp * self.price_jump_factor
 
     def jump_of(self, old: int, new: int) -> Doubt | None:
-        """Whether the price of a unit for sale is far from its last one. 0 is no price."""
+        """Whether the price of a unit for sale is far from its last one. 0 is not a price."""
         if not new or not old or old < self.lowest_price:
             return None
         is_far = new > old * self.price_jump_factor or new * self.price_jump_factor < old

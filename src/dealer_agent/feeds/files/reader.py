@@ -15,8 +15,8 @@ from dealer_agent.feeds.files.decoding import (
     Survey,
     check_size,
     encoding_of,
-    head_of,
     open_text,
+    start_of,
     stray_bytes,
     survey,
 )
@@ -275,27 +275,27 @@ def read_feed(
     units = Units(BytesIO() if spool is None else spool)
     check_size(feed, "A file", MOST_FILE_MIB)
     encoding = encoding_of(feed)
-    head = head_of(feed, encoding)
+    start = start_of(feed, encoding)
     own = _Own(columns, {fold(word): meaning for word, meaning in status_words.items()})
-    if head.lstrip("\ufeff \t\r\n")[:1] in ("[", "{", "<"):
+    if start.lstrip("\ufeff \t\r\n")[:1] in ("[", "{", "<"):
         check_size(feed, "A file of JSON or HTML", MOST_JSON_MIB)
         # A program that joins files can leave a second byte order mark, which is not JSON.
         with open_text(feed, encoding) as text:
             return _read_json(feed, text.read().lstrip("\ufeff"), units, encoding, layout, own, on_progress)
-    return _read_delimited(feed, units, encoding, head, layout, own, on_progress)
+    return _read_delimited(feed, units, encoding, start, layout, own, on_progress)
 
 
 def _read_delimited(
     feed: Opener,
     units: Units,
     encoding: str,
-    head: str,
+    start: str,
     layout_name: str | None,
     own: _Own,
     on_progress: Progress | None,
 ) -> ParsedFeed:
     """Reads the rows one by one. Also looks for signs that the end of the file is missing."""
-    table = read_table(feed, encoding, head, layout_name, own.columns)
+    table = read_table(feed, encoding, start, layout_name, own.columns)
     layout = replace(table.layout, status_words=own.status_words)
     withheld = frozenset(index for index, name in enumerate(table.header) if is_withheld(name))
     seen = survey(feed, encoding)

@@ -118,7 +118,7 @@ class _RowParser:
     moment = _parser(values.moment)
 
     def dollars(self, member: str, _: Feed) -> None:
-        """The first column that holds an amount; 0 and words such as "call" are no price."""
+        """The first column that holds an amount; 0 and words such as "call" are not a price."""
         doubts: list[Doubt] = []
         for text in self.cells.get(member, ()):
             amount = values.dollars(text)

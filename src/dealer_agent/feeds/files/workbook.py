@@ -51,7 +51,7 @@ _LAST_DAY = 2_958_466
 _DATE_FORMATS = frozenset((*range(14, 23), 45, 47))
 """The ids of the built-in formats that show a date or a time."""
 _LITERAL = re.compile(r'"[^"]*"|\\.|\[[^\]]*\]|_.|\*.')
-"""The parts of a format that are no placeholders."""
+"""The parts of a format that are not placeholders."""
 _PLACEHOLDER = re.compile("[dmhysDMHYS]")
 _REFERENCE = re.compile("([A-Z]{1,3})[0-9]*")
 

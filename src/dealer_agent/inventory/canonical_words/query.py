@@ -60,7 +60,7 @@ def _phrase_at(groups: list[list[str]], start: int) -> tuple[str, int]:
 
 
 def query_terms(text: str) -> list[Term]:
-    """The terms of a query, in order. Each must be found. A query of fillers has no terms, and is no constraint."""
+    """The terms of a query, in order. Each must be found. A query of fillers has no terms, and does not constrain."""
     groups = word_groups(text)
     terms: list[Term] = []
     at = 0

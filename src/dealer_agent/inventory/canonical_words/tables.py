@@ -78,7 +78,7 @@ PAINTS: Mapping[str, list[str]] = _DATA.pop("paints")
 """The words of paint names that mean a basic colour, by this colour. They apply if the name has no basic colour."""
 
 FILLERS = frozenset(_DATA.pop("query")["fillers"])
-"""Words of a query that are no constraint."""
+"""Words of a query that do not constrain it."""
 
 TABLES: Mapping[str, WordTable] = {name: WordTable(**table) for name, table in _DATA.items()}
 """Vocabularies by name. Colours are compared by their words instead: see `colour_words`."""

@@ -149,8 +149,8 @@ class Encoder(Generic[V]):
         if values and isinstance(values[0], str):
             # Stable: spellings that differ only in case stay distinct, in their first order.
             values.sort(key=str.casefold)  # type: ignore[arg-type]  # They are strings.
-        places = np.empty(len(self._ids), np.min_scalar_type(len(values)))
+        ranks = np.empty(len(self._ids), np.min_scalar_type(len(values)))
         if UNSET in self._ids:
-            places[self._ids[UNSET]] = len(values)
-        places[[self._ids[value] for value in values]] = np.arange(len(values))
-        return Coded(values, places[np.frombuffer(self._codes, np.uint32)[default_order]])
+            ranks[self._ids[UNSET]] = len(values)
+        ranks[[self._ids[value] for value in values]] = np.arange(len(values))
+        return Coded(values, ranks[np.frombuffer(self._codes, np.uint32)[default_order]])

@@ -108,7 +108,7 @@ class _Unit(NamedTuple):
 _Wanted = _Values | _Range | _Unit
 
 
-class Found(NamedTuple):
+class MatchingRows(NamedTuple):
     """The rows that match: a mask over all rows, or ascending row numbers if an index found only a few rows."""
 
     mask: Mask | None
@@ -153,7 +153,7 @@ class Matcher:
         codes = finder.codes([text])
         return finder.column.values[min(codes)] if codes else None
 
-    def matching(self, filters: Filters) -> Found | None:
+    def matching(self, filters: Filters) -> MatchingRows | None:
         """The rows that match every filter. None without a filter. The caller may change the returned mask."""
         wanted = self._wanted(filters)
         if not wanted:
@@ -165,16 +165,16 @@ class Matcher:
                 for each in wanted:
                     if each is not narrowest:
                         rows = rows[each.mask(rows)]
-                return Found(None, rows)
+                return MatchingRows(None, rows)
         mask = wanted[0].mask()
         for each in wanted[1:]:
             np.logical_and(mask, each.mask(), out=mask)
-        return Found(mask, None)
+        return MatchingRows(mask, None)
 
     def _wanted(self, filters: Filters) -> list[_Wanted]:
         """The constraints of a request, each with the column that it is about."""
         values = (*astuple(filters), UNSET)
-        # An empty list of texts and a flag that is false are no constraint.
+        # An empty list of texts and a flag that is false do not constrain.
         wanted: list[_Wanted] = [
             _Values(finder.column, finder.codes(values[at])) for at, finder in self._finders if values[at]
         ]

@@ -102,10 +102,10 @@ class FlatArrays:
 
     def json(self, name: str, kind: type[T]) -> T:
         """The value of a part of JSON."""
-        start, end = self.place(name)
+        start, end = self.bounds(name)
         return msgspec.json.decode(self.buffer[start:end], type=kind)
 
-    def place(self, name: str) -> tuple[int, int]:
+    def bounds(self, name: str) -> tuple[int, int]:
         """Start and end of a part in `buffer`."""
         _, start, end = self._parts[name]
         return start, end

@@ -25,7 +25,7 @@ class SortedWords:
         self._buffer = flat.buffer
         self._firsts = [word.encode() for word in flat.json(f"{name}.firsts", list[str])]
         self._starts = flat.numbers(f"{name}.starts")
-        self._first, _ = flat.place(name)
+        self._first, _ = flat.bounds(name)
 
     @staticmethod
     def write(writer: FlatWriter, name: str, words: Sequence[str]) -> None:
@@ -35,7 +35,7 @@ class SortedWords:
         writer.array(f"{name}.starts", np.array([0, *accumulate(map(len, blocks))], np.int64))
         writer.json(f"{name}.firsts", words[::_BLOCK])
 
-    def place(self, text: str) -> tuple[int, bool]:
+    def position(self, text: str) -> tuple[int, bool]:
         """How many words sort before this one, and whether it is among them."""
         # A request may contain half of a surrogate pair. No word does.
         wanted = text.encode(errors="surrogatepass")
@@ -58,7 +58,7 @@ class Identifiers:
         self._entries = flat.numbers(f"{name}.buckets")
         self._rows = flat.numbers(f"{name}.rows")
         self._ends = flat.numbers(f"{name}.ends")
-        self._texts, _ = flat.place(f"{name}.texts")
+        self._texts, _ = flat.bounds(f"{name}.texts")
         self._mask = len(self._entries) - 2
 
     @staticmethod
@@ -125,7 +125,7 @@ class Documents:
 
     def __init__(self, flat: FlatArrays, name: str, *, most_copied: int = 0) -> None:
         self._buffer = flat.buffer
-        self._first, _ = flat.place(name)
+        self._first, _ = flat.bounds(name)
         self._starts = flat.numbers(f"{name}.starts")
         self._ends = flat.numbers(f"{name}.ends")
         self._loaded: list[bytes] | None = None

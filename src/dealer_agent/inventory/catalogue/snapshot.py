@@ -14,7 +14,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from dealer_agent.inventory.catalogue.columns import Column, Rows
 from dealer_agent.inventory.catalogue.facets import facets_of
-from dealer_agent.inventory.catalogue.filters import Found, Matcher
+from dealer_agent.inventory.catalogue.filters import Matcher, MatchingRows
 from dealer_agent.inventory.catalogue.flat_arrays import FlatArrays, FlatWriter
 from dealer_agent.inventory.catalogue.flat_tables import Documents
 from dealer_agent.inventory.catalogue.lookup import Lookup, Text
@@ -142,7 +142,7 @@ class Catalogue:
         found = self._lookup.find(vin, stock, vehicle_id)
         return Listing(self._json.having((found,))[0]) if isinstance(found, int) else found
 
-    def _found(self, filters: Filters | UnsetType) -> tuple[Found | None, Scores | None]:
+    def _found(self, filters: Filters | UnsetType) -> tuple[MatchingRows | None, Scores | None]:
         """The matching rows, None for all rows, and their scores for the query."""
         if filters is UNSET:
             return None, None
@@ -151,8 +151,8 @@ class Catalogue:
         if scores is None:
             return found, None
         if found is None:
-            return Found(scores != 0, None), scores
+            return MatchingRows(scores != 0, None), scores
         if found.mask is not None:
-            return Found(np.logical_and(found.mask, scores, out=found.mask), None), scores
+            return MatchingRows(np.logical_and(found.mask, scores, out=found.mask), None), scores
         rows = found.rows()
-        return Found(None, rows[scores.take(rows) != 0]), scores
+        return MatchingRows(None, rows[scores.take(rows) != 0]), scores

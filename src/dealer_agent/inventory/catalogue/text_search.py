@@ -81,9 +81,9 @@ class TextIndex:
         for alternative in term:
             marker = _MARK in alternative
             text = _MARK + alternative if marker else alternative
-            first, there = self._words.place(text)
+            first, there = self._words.position(text)
             whole = first + there
-            last = whole if marker else self._words.place(text + "\U0010ffff")[0]
+            last = whole if marker else self._words.position(text + "\U0010ffff")[0]
             if first < last:
                 spans.append((first, whole, last))
         # By ascending weight, so that the best hit is written last.
@@ -156,15 +156,15 @@ class TextCollector:
         self._numbers.clear()
         words = sorted(numbers)
         SortedWords.write(writer, "words", words)
-        places = np.empty(len(words), np.int64)
-        places[[numbers[word] for word in words]] = np.arange(len(words))
+        ranks = np.empty(len(words), np.int64)
+        ranks[[numbers[word] for word in words]] = np.arange(len(words))
         row_of = np.empty(len(default_order), np.int64)
         row_of[default_order] = np.arange(len(default_order))
         in_order = np.arange(len(default_order))
 
         def pairs(words_found: NDArray[np.uint32], rows: NDArray[np.int64]) -> NDArray[np.int64]:
             """Each word's place and row as one number, for one sort."""
-            made = places[words_found]
+            made = ranks[words_found]
             made <<= 32
             made |= rows
             return made

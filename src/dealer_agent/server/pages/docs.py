@@ -33,9 +33,9 @@ def docs_page(openapi: Json, facts: CardFacts, vocabularies: Vocabularies) -> st
             "skill": skill,
             "bearer": skill.id in facts.bearer_skills,
             "request_tables": _tables(payload_component(skill), schemas, done),
-            "reply_tables": _tables(response_component(skill), schemas, done),
+            "response_tables": _tables(response_component(skill), schemas, done),
             "payload": examples.json_text(examples.example_payload(skill)),
-            "reply": examples.json_text(examples.example_reply(skill, vocabulary)),
+            "response": examples.json_text(examples.example_response(skill, vocabulary)),
         }
         for skill in facts.skills
     ]

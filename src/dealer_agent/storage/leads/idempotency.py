@@ -53,7 +53,7 @@ class ResponseContent(Struct, array_like=True):
 
 FINGERPRINT, REPLY = idempotency.c.fingerprint, idempotency.c.reply
 
-FIND_REPLY = Prepared(
+FIND_RESPONSE = Prepared(
     select(idempotency.c.reply, idempotency.c.at).where(
         of_dealer(idempotency),
         idempotency.c.fingerprint == bindparam("fingerprint"),
@@ -62,7 +62,7 @@ FIND_REPLY = Prepared(
 )
 
 # Writes nothing if the key has a response that is still valid.
-STORE_REPLY = Prepared(
+STORE_RESPONSE = Prepared(
     upsert(
         idempotency,
         "UPDATE SET at = excluded.at, lead_id = excluded.lead_id, reply = excluded.reply WHERE idempotency.at < :since",
@@ -70,7 +70,7 @@ STORE_REPLY = Prepared(
     )
 )
 
-DELETE_REPLY = Prepared(
+DELETE_RESPONSE = Prepared(
     delete(idempotency).where(of_dealer(idempotency), idempotency.c.fingerprint == bindparam("of_key"))
 )
 
@@ -80,8 +80,8 @@ def find_idempotent(tx: Transaction, scope: str, key: str) -> StoredResponse | N
     key_hash = _key_hash(scope, key)
     since = tx.now - IDEMPOTENCY_KEPT
     for fingerprint in tx.hashes(key_hash.hex(), FINGERPRINT):
-        for encrypted, at in FIND_REPLY.read(tx, {"fingerprint": fingerprint, "since": since}, [fingerprint]):
-            content = decrypted_reply(tx, encrypted)
+        for encrypted, at in FIND_RESPONSE.read(tx, {"fingerprint": fingerprint, "since": since}, [fingerprint]):
+            content = decrypted_response(tx, encrypted)
             if content.key_hash != key_hash:
                 raise DecryptionFailed("idempotency", "reply", tx.dealer_id)
             return StoredResponse(content.payload_hash, content.reply, at)
@@ -91,18 +91,18 @@ def find_idempotent(tx: Transaction, scope: str, key: str) -> StoredResponse | N
 def record_idempotency(tx: Transaction, record: IdempotencyRecord) -> None:
     """Stores the response for a key. Raises AlreadyStored if the key has one that is younger than 30 days."""
     content = ResponseContent(record.payload_hash, record.reply, _key_hash(record.scope, record.key))
-    row = reply_row(tx, content, record.at, record.lead_id) | {"since": record.at - IDEMPOTENCY_KEPT}
-    STORE_REPLY.add(tx, row, key=row["fingerprint"], conflict="this idempotency key has an answer")
+    row = response_row(tx, content, record.at, record.lead_id) | {"since": record.at - IDEMPOTENCY_KEPT}
+    STORE_RESPONSE.add(tx, row, key=row["fingerprint"], conflict="this idempotency key has an answer")
 
 
 def replace_idempotency(tx: Transaction, record: IdempotencyRecord) -> None:
     """Replaces the response that is stored for a key."""
     for fingerprint in tx.hashes(_key_hash(record.scope, record.key).hex(), FINGERPRINT):
-        DELETE_REPLY.write(tx, {"of_key": fingerprint})
+        DELETE_RESPONSE.write(tx, {"of_key": fingerprint})
     record_idempotency(tx, record)
 
 
-def reply_row(tx: Transaction, content: ResponseContent, at: datetime, lead_id: str | None) -> dict[str, Any]:
+def response_row(tx: Transaction, content: ResponseContent, at: datetime, lead_id: str | None) -> dict[str, Any]:
     """A row of `idempotency`."""
     # Encrypted before it is hashed, like a contact.
     encrypted = tx.encrypt(msgspec.msgpack.encode(content), REPLY)
@@ -114,7 +114,7 @@ def reply_row(tx: Transaction, content: ResponseContent, at: datetime, lead_id: 
     }
 
 
-def decrypted_reply(tx: Transaction, encrypted: bytes) -> ResponseContent:
+def decrypted_response(tx: Transaction, encrypted: bytes) -> ResponseContent:
     """Decrypts a value of the column `reply`. Its encryption context names no row, because it has `key_hash`."""
     return msgspec.msgpack.decode(tx.decrypt(encrypted, REPLY), type=ResponseContent)
 

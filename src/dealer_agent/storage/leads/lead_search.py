@@ -23,7 +23,7 @@ from dealer_agent.storage.schema import lead_events, leads, of_leads, outbox, sa
 from dealer_agent.storage.transaction import Transaction
 
 LEAST_DIGITS = 7
-"""Fewer digits are no phone number: they may be part of a VIN, a year or a stock number."""
+"""Fewer digits are not a phone number: they may be part of a VIN, a year or a stock number."""
 
 _PHONE = re.compile(r"[0-9 ()+./-]+")
 

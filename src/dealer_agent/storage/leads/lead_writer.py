@@ -61,7 +61,7 @@ BLOCKED_SECONDS = 0.1
 """While other dealers have jobs, a transaction waits only for a dealer that has been blocked for this long."""
 
 NO_WAIT_SECONDS = 0.001
-"""The shortest wait that PostgreSQL can be told."""
+"""The shortest wait that PostgreSQL accepts."""
 
 REST = 4
 """After a wait without success, no transaction waits for this multiple of its time. So blocked dealers take at most a
@@ -133,7 +133,7 @@ class LeadWriter:
     def probe(self, dealer_id: str, seconds: float) -> Future[None]:
         """Tests whether a lead could be stored now. The future succeeds or fails as that of a lead would.
 
-        The job takes the same locks as a lead, and goes before all jobs that wait. So a long queue is no failure. It
+        The job takes the same locks as a lead, and goes before all jobs that wait. So a long queue is not a failure. It
         writes only if the last transaction failed, because a commit that writes nothing costs no fsync on SQLite.
         """
 

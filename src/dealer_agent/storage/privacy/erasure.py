@@ -166,7 +166,7 @@ EMPTY_ADDITIONS = update(lead_events).where(of_leads(lead_events)).values(change
 
 EMPTY_VISITS = update(appointments).where(of_leads(appointments)).values(request=None)
 
-DELETE_REPLIES = delete(idempotency).where(of_leads(idempotency))
+DELETE_RESPONSES = delete(idempotency).where(of_leads(idempotency))
 
 DELETE_CONTACTS = delete(lead_contacts).where(of_leads(lead_contacts))
 
@@ -328,7 +328,7 @@ def _empty(tx: Transaction, lead_ids: Sequence[str]) -> int:
     to_come = list(tx.execute(FIND_VISITS_TO_COME, chosen | {"at": tx.now}).scalars())
     stop_sharing(tx, to_come, lead_ids)
     end_visits(tx, to_come, "cancelled")
-    for statement in (UNLINK, EMPTY_ADDITIONS, EMPTY_VISITS, DELETE_REPLIES):
+    for statement in (UNLINK, EMPTY_ADDITIONS, EMPTY_VISITS, DELETE_RESPONSES):
         tx.execute(statement, chosen)
     tx.execute(DROP_DELIVERIES, chosen | {"at": tx.now})
     return tx.execute(EMPTY_LEADS, chosen | {"at": tx.now}).rowcount
@@ -355,7 +355,7 @@ def _delete_old(key: Column[object], at: Column[datetime]) -> Delete:
     return delete(key.table).where(of_dealer(key.table), key.in_(oldest))
 
 
-DELETE_OLD_REPLIES = _delete_old(idempotency.c.fingerprint, idempotency.c.at)
+DELETE_OLD_RESPONSES = _delete_old(idempotency.c.fingerprint, idempotency.c.at)
 DELETE_OLD_REFUSALS = _delete_old(refusals.c.refusal_id, refusals.c.at)
 
 READ_OLDEST_KEPT = (
@@ -399,7 +399,9 @@ def purge(
         with store.write(dealer_id, now) as tx:
             found = delete_oldest(tx, counts_before.date())
     return Purged(
-        in_batches(store.write, lambda tx: tx.execute(DELETE_OLD_REPLIES, {"before": now - IDEMPOTENCY_KEPT}).rowcount),
+        in_batches(
+            store.write, lambda tx: tx.execute(DELETE_OLD_RESPONSES, {"before": now - IDEMPOTENCY_KEPT}).rowcount
+        ),
         in_batches(store.write, delete_refusals),
         in_batches(store.lock, lambda tx: delete_accesses(tx, accesses_before, MOST_ROWS)),
     )

@@ -12,7 +12,7 @@ from sqlalchemy import Column, ColumnElement, Row, bindparam, delete, func, sele
 from dealer_agent.encryption.keyring import PERMANENT
 from dealer_agent.storage.columns import is_sealed
 from dealer_agent.storage.isolation import ALL_DEALERS
-from dealer_agent.storage.leads.idempotency import DELETE_REPLY, decrypted_reply, reply_row
+from dealer_agent.storage.leads.idempotency import DELETE_RESPONSE, decrypted_response, response_row
 from dealer_agent.storage.leads.stored_leads import ADD_CONTACT, contact_row
 from dealer_agent.storage.privacy.dealer_keys import FIRST_KEY, encrypt_keys_again
 from dealer_agent.storage.privacy.event_chain import CHAINS, Chain, chain_end, end_is_valid, end_mac
@@ -54,7 +54,7 @@ DELETE_CONTACT = delete(lead_contacts).where(
 )
 
 # The same key may already have a response under the active key: that one is newer.
-ADD_REPLY = upsert(idempotency, "NOTHING")
+ADD_RESPONSE = upsert(idempotency, "NOTHING")
 
 
 DELETE_OTHER_PROOFS = delete(vault_keys).where(
@@ -180,7 +180,7 @@ def _reencrypt(tx: Transaction, step: _Step, row_ids: Sequence[Any], most: int) 
     if step.column is lead_contacts.c.contact:
         _reencrypt_contacts(tx, rows)
     elif step.column is idempotency.c.reply:
-        _reencrypt_replies(tx, rows)
+        _reencrypt_responses(tx, rows)
     elif rows:
         _reencrypt_column(tx, step, rows)
     return len(rows)
@@ -209,12 +209,12 @@ def _reencrypt_contacts(tx: Transaction, rows: Sequence[Row[Any]]) -> None:
         ADD_CONTACT.write(tx, contact_row(tx, row.lead_id, contact, vehicle, row.received_at))
 
 
-def _reencrypt_replies(tx: Transaction, rows: Sequence[Row[Any]]) -> None:
+def _reencrypt_responses(tx: Transaction, rows: Sequence[Row[Any]]) -> None:
     """Inserts the stored responses again: their fingerprint, which is the primary key, changes."""
     for row in rows:
-        content = decrypted_reply(tx, row.reply)
-        DELETE_REPLY.write(tx, {"of_key": row.fingerprint})
-        tx.execute(ADD_REPLY, reply_row(tx, content, row.at, row.lead_id))
+        content = decrypted_response(tx, row.reply)
+        DELETE_RESPONSE.write(tx, {"of_key": row.fingerprint})
+        tx.execute(ADD_RESPONSE, response_row(tx, content, row.at, row.lead_id))
 
 
 def _reencrypt_end(tx: Transaction, chain: Chain) -> int:

@@ -178,8 +178,8 @@ class Differences(NamedTuple):
     def words(self) -> str | None:
         """What is different, for people; None if nothing is."""
         found = {"missing": len(self.missing), "changed": len(self.changed), "added by hand": len(self.added)}
-        told = ", ".join(f"{number:,} {what}" for what, number in found.items() if number)
-        return f"the table of withdrawals does not agree with the consent record (rows: {told})" if told else None
+        counts = ", ".join(f"{number:,} {what}" for what, number in found.items() if number)
+        return f"the table of withdrawals does not agree with the consent record (rows: {counts})" if counts else None
 
 
 NO_DIFFERENCES = Differences({}, {}, frozenset())

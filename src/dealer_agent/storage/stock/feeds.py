@@ -338,7 +338,7 @@ def list_files(tx: Transaction, feed: str | None, most: int) -> list[FeedFile]:
 
 def feed_states(tx: Transaction) -> list[FeedState]:
     """The dealer's feeds by name, as of the time of the transaction."""
-    waiting = {feed: count for (feed, count) in tx.execute(COUNT_WAITING)}  # noqa: C416 - rows are no pairs for mypy.
+    waiting = {feed: count for (feed, count) in tx.execute(COUNT_WAITING)}  # noqa: C416 - rows are not pairs for mypy.
     return [_state(row, tx.now, waiting.get(row.name, 0)) for row in tx.execute(READ_STATES)]
 
 

@@ -103,7 +103,7 @@ def request_body(card: Card, skill: Skill, members: Mapping[str, Any], message_i
     return msgspec.json.encode(request)
 
 
-def read_reply(card: Card, skill: Skill, received: Received, message_id: str) -> SkillResponse:
+def read_response(card: Card, skill: Skill, received: Received, message_id: str) -> SkillResponse:
     """The data and the message of a response. Raises Refused, Unreachable for a gateway, or MalformedResponse."""
     try:
         body = msgspec.json.decode(received.body)
@@ -111,7 +111,7 @@ def read_reply(card: Card, skill: Skill, received: Received, message_id: str) ->
         body = None
     error = body.get("error") if isinstance(body, dict) else None
     if received.status != 200 or error is not None:
-        raise refusal(error if error is not None else body, received)
+        raise error_of(error if error is not None else body, received)
     if not isinstance(body, dict):
         raise _malformed("is not a JSON object", received)
     if card.binding == "JSONRPC":
@@ -136,7 +136,7 @@ def _malformed(what: str, received: Received) -> MalformedResponse:
     return MalformedResponse(f"The response of {received.url} {what}.", http_status=received.status, body=received.body)
 
 
-def refusal(error: Any, received: Received) -> Refused | Unreachable | MalformedResponse:
+def error_of(error: Any, received: Received) -> Refused | Unreachable | MalformedResponse:
     """The error of a response. `error` is the JSON value of its `error`, or of the whole body if it has none."""
     nodes = list(_nodes(error))
     payload = next((node for node in nodes if isinstance(node.get("code"), str)), {})
