@@ -65,6 +65,10 @@ class AlertJobs:
         return [check, *(self._messages(receiver, name) for receiver, name in MESSAGE_KINDS.items())]
 
     async def _check(self, job: Job) -> Next:
+        """Checks the conditions of an owner, and says when the next check is due.
+
+        Without a watch, only looks again later.
+        """
         watch = await asyncio.to_thread(self.find_watch, job.dealer_id)
         # Those of the operator are not spread.
         dealers = 0 if job.dealer_id == ALL_DEALERS else self.count_dealers()

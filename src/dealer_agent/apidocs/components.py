@@ -122,6 +122,7 @@ def _payload_components(name: str, schema: Schema) -> dict[str, Json]:
 
 
 def _with_component_refs(node: Any) -> Any:
+    """A copy of a schema whose references lead to the components of the OpenAPI document."""
     if isinstance(node, list):
         return [_with_component_refs(item) for item in node]
     if not isinstance(node, dict):

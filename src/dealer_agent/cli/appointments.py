@@ -223,6 +223,7 @@ def _chosen(at: datetime, minutes: int | None, *, force: bool) -> "ChosenTime":
 
 
 def _change(dealer: OpenDealer, change: "Callable[[VisitChanges], VisitChange]", *, notify: bool) -> dict[str, Any]:
+    """Applies a change of staff to a visit, and says what was booked and who is notified."""
     from dealer_agent.lead_intake.intake import LeadIntake
     from dealer_agent.visits.changes import ChangeRefused
 
@@ -258,6 +259,7 @@ def _change(dealer: OpenDealer, change: "Callable[[VisitChanges], VisitChange]",
 
 
 def _facts(dealer: OpenDealer, visit: VisitRecord) -> dict[str, Any]:
+    """The facts of a visit, in the dealer's local time, for the output of a command."""
     return {
         "id": visit.appointment_id,
         "lead_id": visit.lead_id,
@@ -274,6 +276,7 @@ def _words(name: str) -> str:
 
 
 def _show_notices(visits: Iterable[VisitRecord], mailed: Collection[str], *, notify: bool) -> None:
+    """Says which customers get a mail about a changed visit. `mailed` are the ids of their visits."""
     if not notify:
         out.print("Nobody is notified: you must do it.")
         return

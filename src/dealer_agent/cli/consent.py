@@ -259,6 +259,7 @@ def _of_dealer(recorded: list[Head] | None, dealer_id: str) -> Mapping[str, Mapp
 
 
 def _verify_file(file: Path, recorded: list[Head] | None) -> dict[str, Any]:
+    """Checks an exported record, also against recorded heads if there are any, and shows its events."""
     try:
         found = check_evidence(_lines(file), recorded or ())
     except BadEvidence as problem:

@@ -37,6 +37,7 @@ async def find_card(
 async def _find_card(
     pool: Transport, address: httpx.URL, binding: Binding | None, retries: Retries, *, verify_signature: bool
 ) -> Card:
+    """The first agent card at the known addresses. Raises NotADealerAgent if there is none."""
     missing = ""
     for url in _card_urls(address):
         received = await retries.reading(lambda url=url: _get(pool, url))  # type: ignore[misc]
@@ -54,6 +55,7 @@ async def _find_card(
 
 
 async def _verified(pool: Transport, received: Received) -> bytes:
+    """The body of a card whose signature is valid. Raises InvalidRequest if the packages for it are missing."""
     try:
         from dealer_agent.client.signatures import verified
     except ModuleNotFoundError:

@@ -34,6 +34,7 @@ def dealer_information(profile: Profile) -> DealerInformation:
 
 
 def _rooftop(rooftop: DealerRooftop, profile: Profile) -> Rooftop:
+    """A rooftop as buyers see it."""
     privacy = profile.policies.privacy_notice
     notes = (
         rooftop.notes,
@@ -76,6 +77,7 @@ def _open_hours(span: Span) -> OpenHours:
 
 
 def _special_days(opening: Opening) -> str:
+    """The hours of single days and of public holidays as sentences. Empty without any."""
     days = [(day, "closed") for day in opening.closed_dates]
     on_holidays = []
     for special in opening.special_days:

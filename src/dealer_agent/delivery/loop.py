@@ -262,6 +262,7 @@ class DeliveryLoop:
         return faults
 
     def _put_off(self, queue: DealerQueue, fault: Exception) -> None:
+        """Lets the deliveries of a dealer wait, because its settings or keys cannot be read. Logs the first failure."""
         if queue.wrong_until is None:
             problem = words_of(fault)
             log.error(
@@ -462,6 +463,7 @@ def _capacity(breaker: Breaker, in_progress: int) -> int:
 
 
 def _lease(tx: Transaction, dealer: DealerOutlets, limits: Mapping[Receiver, int]) -> list[DueDelivery]:
+    """Leases due deliveries, at most as many for each receiver as `limits` says. Gives up those without an outlet."""
     leased = []
     for receiver, limit in limits.items():
         for delivery in outbox.claim(tx, timedelta(seconds=dealer.settings.lease_seconds), receiver, limit):

@@ -185,6 +185,10 @@ class Quarantine:
         *,
         is_live: bool,
     ) -> HeldUnit:
+        """The record of a unit with doubts.
+
+        It keeps what a person decided before, except a release: that was for older facts.
+        """
         if before is not None and before.decision == "released":
             before = before._replace(decision="none", since=self._at, decided_by=None, decided_at=None, good_at=None)
         now = HeldUnit(

@@ -216,6 +216,7 @@ def _all_replaced(visit: VisitView) -> Iterator[VisitView]:
 
 
 def _entry(view: LeadView, visit: VisitView) -> CalendarVisit:
+    """A confirmed visit as an entry of the customer's calendar."""
     assert visit.appointment_id is not None, "a visit with a time has an id"
     rooftop, time = visit.rooftop, visit.times[0]
     notes = (

@@ -245,6 +245,7 @@ class _Calendar:
             day += _DAY
 
     def _allowed(self, day: date) -> Iterator[datetime]:
+        """The times of a day at which a visit may start, earliest first."""
         midnight, next_midnight = (instant_of_minute(day, minute, self._zone) for minute in (0, 24 * 60))
         for opens, closes in open_spans(self._plan.hours, self._zone, day, day):
             start = _next_quarter(max(opens, midnight, self.first))

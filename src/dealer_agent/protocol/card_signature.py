@@ -28,6 +28,7 @@ def signed_texts(card: dict[str, Any]) -> list[bytes]:
 
 
 def _in_camel_case(node: Any) -> Any:
+    """The card with the names of protobuf's JSON, without `required` that is false: the form that is signed."""
     if isinstance(node, dict):
         return {
             re.sub("_([a-z])", lambda found: found[1].upper(), name): item if name == "params" else _in_camel_case(item)

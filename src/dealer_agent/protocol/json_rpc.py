@@ -116,6 +116,7 @@ def _id_in(body: bytes) -> bytes:
 
 
 def _is_id(text: bytes) -> bool:
+    """Whether the JSON text of an id is a string, a number or null, and short enough."""
     if text == NO_ID or text[:1] not in b'"-0123456789':
         return text == NO_ID
     if len(text) <= CALL_ID_LENGTH or text[:1] != b'"':

@@ -354,6 +354,7 @@ class BoundedConnection(FastPathConnection):
             self._after_all_bytes(part)
 
     def _note_crowd(self) -> None:
+        """Notes whether too many pipelined requests wait. Then only the next one of them is answered."""
         if not self._message_open or self._head_open:
             # Otherwise these bytes are of a body, which may contain anything.
             held = bytes(self._held)
@@ -402,6 +403,7 @@ class BoundedConnection(FastPathConnection):
             raise _Refused(NO_VERSION)
 
     def _check_headers(self) -> None:
+        """Refuses too many fields, a repeated field that must be single, and a missing Host."""
         if len(self.headers) > MOST_HEADERS:
             raise _Refused(TOO_MANY_HEADERS)
         names = Counter(name for name, _ in self.headers)

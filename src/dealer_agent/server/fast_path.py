@@ -210,6 +210,7 @@ class FastPathConnection(HttpToolsProtocol):
         log_response(incoming, response)
 
     def _refuse_as_busy(self, service: Service, binding: Binding) -> None:
+        """Sends the response of an overload. The connection may stop reading, or close."""
         self._refused_at = self._load.refuse()
         transport = self.transport
         if not transport.paused & TURN and self._load.stops_reading(partial(transport.resume_reading, TURN)):
@@ -300,6 +301,7 @@ class FastPathConnection(HttpToolsProtocol):
         return self.client[0] if self.client else None
 
     def _send_error(self, error: ProtocolError) -> None:
+        """Sends an error about a request that cannot be parsed, and closes the connection."""
         if self._dealers is None:
             # Only a process with a service has a vocabulary for errors.
             self.transport.abort()

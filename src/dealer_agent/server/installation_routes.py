@@ -75,6 +75,7 @@ async def _catalog(request: Request) -> Response:
 
 
 async def _llms(request: Request) -> Response:
+    """The document `llms.txt` of an installation, which lists its dealers."""
     addresses = _addresses(request)
     listed = ((dealer.name, dealer.address) for dealer in addresses.listed)
     document = _kept(
@@ -99,6 +100,7 @@ def _kept(addresses: Addresses, key: Any, make: Callable[[], Document]) -> Docum
 
 
 def _list_page(addresses: Addresses, page: int, pages: int) -> Document:
+    """One page of the public list of dealers."""
     listed = addresses.listed
     first = (page - 1) * DEALERS_ON_A_PAGE
     html = dealers_page(

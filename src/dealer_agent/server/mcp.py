@@ -181,6 +181,7 @@ class McpEndpoint:
             await _NO_SESSION(scope, receive, send)
 
     async def _loaded(self) -> "type[tool_server.ToolServer]":
+        """The class of the tool servers. Its SDK is imported at the first request, because most services get none."""
         if self._tools is None:
             # A thread, because other requests must be answered meanwhile.
             module = await asyncio.to_thread(import_module, "dealer_agent.mcp_tools.tool_server")

@@ -170,6 +170,7 @@ class Refresher:
         self.dealers.process.ready = not steps.failing & (NEEDED_BY_ONE if has_one_dealer else NEEDED_BY_ALL)
 
     async def _listen(self) -> None:
+        """Notes the announcements of changes by the database, until the process ends."""
         try:
             async for _ in self.opened.store.announcements():
                 self._is_listening = True
@@ -224,6 +225,8 @@ class Refresher:
             await _refresh_each(changed, refresh)
 
     async def _refresh_tokens(self) -> None:
+        """Loads the tokens of the dealers whose tokens have changed."""
+
         async def refresh(service: Service, revision: ChangeCounters) -> None:
             service.tokens = await asyncio.to_thread(_load_tokens, self.opened.store, service.dealer.profile.id)
             service.loaded = service.loaded._replace(tokens=revision.tokens)

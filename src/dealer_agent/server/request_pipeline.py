@@ -145,6 +145,7 @@ async def handle_post(binding: Binding, service: Service, scope: Scope, receive:
 
 
 def _read(incoming: IncomingRequest) -> SkillResponse:
+    """The result of a reading skill. It is counted for the daily counts."""
     service, request = incoming.service, incoming.request
     if incoming.span is None:
         result = read(service.dealer, request)

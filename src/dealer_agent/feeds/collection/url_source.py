@@ -84,6 +84,7 @@ class FeedUrl:
         return {"Accept-Encoding": "gzip", **conditions, **login}
 
     def _login(self) -> dict[str, str]:
+        """The header with the login. Empty if the URL needs none."""
         settings = self._settings
         if settings.token_env is not UNSET:
             return {"Authorization": f"Bearer {self._secret(settings.token_env)}"}

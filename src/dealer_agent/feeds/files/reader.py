@@ -193,6 +193,7 @@ class _Tally:
         return -outcome if outcome < 0 else self.units.line(outcome)
 
     def feed(self, layout: Layout, encoding: str, delimiter: str | None, columns: "_Named", signs: Signs) -> ParsedFeed:
+        """The result, after the last row was added."""
         if self.on_progress is not None:
             self.on_progress(self.total, self.total)
         self._add_up_filled()
@@ -416,6 +417,7 @@ class _RecordReader:
         return columns
 
     def read(self, record: Record) -> ParsedRow:
+        """A record as a unit, or the reason why it is refused."""
         if record.error is not None:
             return ParsedRow(refused=record.error)
         paths = flattened(record.members, self.withheld)

@@ -92,6 +92,7 @@ class _RowParser:
         return "" if text is None else line(text, limit)
 
     def status(self, member: str, _: Feed) -> None:
+        """Reads the status. Keeps the first word that is understood, and notes whether the unit is sold."""
         texts = [line(_SCHEMA_ORG.sub("", text), 60) for text in self.cells.get(member, ())]
         own = self.layout.status_words
         words = [own.get(fold(text)) or known("status", text) for text in texts]
@@ -200,6 +201,7 @@ class _RowParser:
         self.keep(member, tuple(dict.fromkeys(name for name in names if name))[:_ROOFTOP_HINTS])
 
     def condition(self, member: str, _: Feed) -> None:
+        """Reads the condition, from its own column or from those that say used, new or certified."""
         text = self._word(member, 60)
         condition = known("condition", text) if text else None
         if text and condition is None:
@@ -238,6 +240,7 @@ class _RowParser:
         return text
 
     def _flag(self, name: str) -> bool | None:
+        """A column that says yes or no. None if it is absent or not understood."""
         text = self.first(name)
         if text is None:
             return None
