@@ -185,7 +185,9 @@ def verify(
     """
     recorded = None if against is None else _recorded(against)
     if file is not None and restore:
-        raise typer.BadParameter("needs the database, not a FILE", param_hint="--restore-withdrawals")
+        raise typer.BadParameter(
+            "compares the database, and not a FILE: leave out one of the two", param_hint="--restore-withdrawals"
+        )
     if file is not None:
         return _verify_file(file, recorded)
     with open_dealer(folder, customers=True) as dealer:

@@ -140,7 +140,7 @@ def read_time_zone(value: str) -> str:
     if value not in areas():
         advised = advice(value)
         known = f"; {advised}" if advised else did_you_mean(value, sorted(areas()))
-        raise ValueError(f"'{value}' is no IANA area{known}")
+        raise ValueError(f"'{value}' is not an IANA area{known}")
     return value
 
 
@@ -321,7 +321,7 @@ def zip_fits_country(address: dict[str, Any]) -> Iterator[Problem]:
     match address:
         case {"zip": str(code), **rest} if rest.get("country", "US") == "US":
             if not re.fullmatch(r"[0-9]{5}(-[0-9]{4})?", code):
-                yield Problem(("zip",), f"'{code}' is no ZIP code; write '37203', or '37203-1234'")
+                yield Problem(("zip",), f"'{code}' is not a ZIP code; write '37203', or '37203-1234'")
 
 
 MOST_CHARACTERS = 253

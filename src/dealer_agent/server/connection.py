@@ -198,7 +198,9 @@ class BoundedConnection(FastPathConnection):
     def on_message_begin(self) -> None:
         """Called by the parser at the first byte of a request."""
         if self._is_leaving:
-            raise _Refused("The connection closes after the request before this one.")
+            raise _Refused(
+                "The connection closes after the request before this one. Send this request on a new connection."
+            )
         # Not uvicorn's method: it makes an ASGI scope, which the fast path does not need.
         self.url, self.headers, self.expect_100_continue = b"", [], False
         self._binding, self._body = None, b""

@@ -260,7 +260,7 @@ class FastPathConnection(HttpToolsProtocol):
         await app(scope, receive_counted, send_and_leave)
 
     def _closes_after(self, status: int) -> bool:
-        """Decides and notes whether the connection closes after a response with this status.
+        """Whether the connection closes after a response with this status. Then `_is_leaving` refuses later requests.
 
         It closes if too many pipelined requests wait, or if others wait behind a refused one (429): a client that
         repeats refused requests must connect again.

@@ -93,7 +93,6 @@ READ_DECISIONS = _all
 
 READ_HELD = _all.where(table.c.decision != "released")
 
-COUNT_UNDECIDED = select(func.count()).where(of_dealer(table), table.c.decision == "none")
 
 READ_GOOD_SINCE = select(table.c.vehicle_id, table.c.good_at).where(of_dealer(table), table.c.good_at.is_not(None))
 
@@ -132,11 +131,6 @@ def held_units(tx: Transaction) -> list[HeldUnit]:
 def good_since(tx: Transaction) -> dict[str, datetime]:
     """The last confirmation of the facts of each unit for sale whose new facts are held back, by vehicle id."""
     return {row.vehicle_id: row.good_at for row in tx.execute(READ_GOOD_SINCE)}
-
-
-def count_held(tx: Transaction) -> int:
-    """How many units are held back and wait for a person's decision."""
-    return int(tx.execute(COUNT_UNDECIDED).scalar_one())
 
 
 def decisions(tx: Transaction) -> dict[str, HeldUnit]:

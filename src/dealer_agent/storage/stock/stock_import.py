@@ -412,7 +412,7 @@ class _Changes:
     at: datetime
 
     def replaced(self, placed: Placed) -> dict[str, Any]:
-        """A unit that is new, changed or back."""
+        """The stored row of a unit that is new, changed or back."""
         row = self.file[placed.position]
         return {
             "vehicle_id": placed.vehicle_id,
