@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from functools import partial
 from io import FileIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NoReturn
 
 import msgspec
 import typer
@@ -131,21 +131,12 @@ def import_(
     seconds.
     """
     # Imported here: the other command needs neither the catalogue nor the reader.
-    from dealer_agent.catalogue_loading.child_processes import fork_with_limits, memory_limit_ends_process, refusal_of
+    from dealer_agent.catalogue_loading.child_processes import fork_with_limits, memory_limit_ends_process
 
     accepted = [*(accept or ()), *(_SHRINKING if allow_shrink else ())]
     code = fork_with_limits()
     if code is not None:
-        if (refused := refusal_of(code)) is not None:
-            from dealer_agent.feeds.importing import record_unreadable
-
-            with open_dealer(folder) as dealer:
-                if not dry_run:
-                    record_unreadable(dealer.store, dealer.profile, refused, _how(dealer, file, feed_name, rooftop))
-                raise refused
-        if code < 0:
-            fail(f"The import was ended by signal {-code}. Is there enough memory? Run it again.", 128 - code)
-        raise typer.Exit(code)
+        _end_as_child(code, folder, lambda dealer: None if dry_run else _how(dealer, file, feed_name, rooftop))
 
     # Imported after the fork, which must have one thread.
     from dealer_agent.feeds.importing import import_file
@@ -178,12 +169,7 @@ def import_(
             bar.stop()
             _show_feed(read[0])
             _show_warnings(refusal.findings)
-            command = ["dealer-agent", "inventory", "import", str(file), "--dir", str(folder)]
-            command += [] if folder.dealer_id is None else ["--dealer", folder.dealer_id]
-            command += [] if how.layout is None else ["--format", how.layout]
-            command += [] if how.feed is None else ["--feed", how.feed]
-            command += [part for name in how.rooftops for part in ("--rooftop", name)]
-            fail(_refusal_text(refusal.findings, command, accepted))
+            fail(_refusal_text(refusal.findings, _command(folder, file, how), accepted))
     (feed,) = read
     _show_feed(feed)
     _show_outcome(feed, done, dealer.profile, dry_run=dry_run)
@@ -192,8 +178,36 @@ def import_(
     return {"layout": feed.layout, "dry_run": dry_run, **counts, "findings": findings}
 
 
+def _end_as_child(code: int, folder: DealerFolder, how_of: "Callable[[OpenDealer], FileImport | None]") -> NoReturn:
+    """Ends the command as the process that imported the file has ended: `code` is its exit code.
+
+    At a limit, the file is refused. `how_of` says how the history names it; None records nothing.
+    """
+    from dealer_agent.catalogue_loading.child_processes import refusal_of
+
+    if (refused := refusal_of(code)) is not None:
+        from dealer_agent.feeds.importing import record_unreadable
+
+        with open_dealer(folder) as dealer:
+            if (how := how_of(dealer)) is not None:
+                record_unreadable(dealer.store, dealer.profile, refused, how)
+            raise refused
+    if code < 0:
+        fail(f"The import was ended by signal {-code}. Is there enough memory? Run it again.", 128 - code)
+    raise typer.Exit(code)
+
+
+def _command(folder: DealerFolder, file: Path, how: "FileImport") -> list[str]:
+    """The command that imports the file in the same way again."""
+    command = ["dealer-agent", "inventory", "import", str(file), "--dir", str(folder)]
+    command += [] if folder.dealer_id is None else ["--dealer", folder.dealer_id]
+    command += [] if how.layout is None else ["--format", how.layout]
+    command += [] if how.feed is None else ["--feed", how.feed]
+    return [*command, *(part for name in how.rooftops for part in ("--rooftop", name))]
+
+
 def _how(dealer: OpenDealer, file: Path, feed_name: str | None, rooftop: list[str] | None) -> "FileImport":
-    """How the file is read and imported: as the feed that is named, if any. A person's file may have any size."""
+    """How the file is read and imported: as the feed that is named, if any. `max_mib` of the feed does not count."""
     from dealer_agent.feeds.importing import FileImport
 
     how = FileImport(source=file.name, checks=dealer.settings.checks)
