@@ -159,6 +159,7 @@ def _report_all(states: _States, now: datetime) -> AlertMessage:
 
 
 def _digest_is_due(states: Iterable[AlertState], now: datetime, digest_at: datetime | None) -> bool:
+    """Whether a day has passed, and something is open or was not reported."""
     if digest_at is not None and not _far(now, digest_at, DAY):
         return False
     return any(

@@ -25,6 +25,7 @@ SKILL_COUNT = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eig
 
 
 def _read_parts() -> Json:
+    """The parts of the document that are written by hand, with the bounds of the protocol."""
     text = files(__package__).joinpath("openapi_parts.json").read_text("utf-8")
     for name in ("ID_LENGTH", "MEDIA_TYPE_LENGTH", "MODES_LIMIT", "PARTS_LIMIT"):
         text = text.replace(f'"{name}"', str(getattr(envelope_problems, name)))

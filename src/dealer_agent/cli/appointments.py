@@ -77,6 +77,7 @@ def calendar(
 
 
 def _time(text: str) -> datetime:
+    """The time that a person writes. Raises BadParameter."""
     try:
         return datetime.fromisoformat(text.strip())
     except ValueError:
@@ -204,6 +205,7 @@ def _subscribe(dealer: OpenDealer) -> None:
 
 
 def _row(dealer: OpenDealer, listed: ListedVisit) -> tuple[Cell, ...]:
+    """A visit as a row of the table."""
     visit = listed.appointment
     when = dealer.local(visit.starts_at, visit.rooftop)
     customer = None if listed.customer is None else name_of(listed.customer)

@@ -241,6 +241,7 @@ def _restore(dealer: OpenDealer) -> None:
 
 
 def _recorded(against: str) -> list[Head]:
+    """The heads of `--against`: those of a file, or the one that is written there. Raises BadParameter."""
     path = Path(against)
     try:
         if " " not in against or path.exists():

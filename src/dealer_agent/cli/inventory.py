@@ -218,6 +218,7 @@ def _how(dealer: OpenDealer, file: Path, feed_name: str | None, rooftop: list[st
 
 
 def _known_rooftops(dealer: Profile, wanted: list[str]) -> list[str]:
+    """The rooftops as the settings write them. Ends the command for an unknown name."""
     names = {rooftop.name.casefold(): rooftop.name for rooftop in dealer.rooftops}
     for name in wanted:
         if name.strip().casefold() not in names:

@@ -235,6 +235,7 @@ class Retries:
         raise AssertionError  # `count` has no end.
 
     def _pause(self, number: int, retry_after: float | None) -> float:
+        """The seconds before the next attempt."""
         if retry_after is not None:
             return retry_after
         # Clients that failed together do not come back together.

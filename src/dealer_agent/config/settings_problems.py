@@ -197,6 +197,7 @@ def _scalar(kind: types.Type, value: object) -> str | None:
 
 
 def _bounds(kind: types.IntType | types.FloatType, value: float) -> str | None:
+    """What is wrong with a number that is out of its bounds. None if it is within them."""
     low, high = kind.ge, kind.le
     # With `not`, because TOML allows `nan`, which compares false with every bound.
     if low is not None and not value >= low:

@@ -279,6 +279,7 @@ def _problems(opening: Opening) -> Iterator[Problem]:
 
 
 def _day_problems(special: SpecialDay, opening: Opening) -> Iterator[Problem]:
+    """What is wrong with one special day."""
     if (special.date is UNSET) == (special.holiday is UNSET):
         found = "has neither date nor holiday" if special.date is UNSET else "has both date and holiday"
         yield Problem((), f'{found}; write date = "2026-12-24", or holiday = "Christmas Day"')
@@ -354,6 +355,7 @@ def _overlaps(opening: Opening) -> Iterator[Problem]:
 
 
 def _days_of(special: SpecialDay, opening: Opening) -> Iterable[date]:
+    """The dates of a special day: its own date, or the days of its holiday."""
     if special.date is not UNSET:
         return (read_date(special.date),)
     if opening.holidays is UNSET:

@@ -87,6 +87,7 @@ def advice(name: str) -> str:
 
 
 def _listed(meant: list[str]) -> str:
+    """Areas as a message lists them, those with daylight saving first."""
     with_saving = [area for area in meant if len(set(_names(area))) == 2]
     without = [area for area in meant if area not in with_saving]
     parts = [f"{area} (with daylight saving)" for area in with_saving[: _MOST - 1]]
@@ -120,6 +121,8 @@ Text = Annotated[str, read_by(read_text)]
 
 
 def _matching(pattern: str, advice: str) -> Callable[[str], str]:
+    """A function that reads a value of this pattern. `advice` says what the value must be."""
+
     def read(value: str) -> str:
         if not re.fullmatch(pattern, value):
             raise ValueError(f"'{value}' must be {advice}")

@@ -342,6 +342,7 @@ class DeliveryLoop:
         return used, at_failing, at_receiver
 
     def _ended(self, task: asyncio.Task[None]) -> None:
+        """Forgets a delivery whose task has ended, and looks for more of its dealer."""
         sending = self._in_progress.pop(task)
         fault = None if task.cancelled() else task.exception()
         if fault is not None:
@@ -436,6 +437,7 @@ class DeliveryLoop:
         return await asyncio.shield(asyncio.wrap_future(self.writer.submit(dealer_id, job, now, seconds=seconds)))
 
     async def _finish(self) -> None:
+        """Waits for the deliveries in progress, and cancels those that take longer than STOP_SECONDS."""
         if self._in_progress:
             _, late = await asyncio.wait(self._in_progress, timeout=STOP_SECONDS)
             for task in late:

@@ -376,6 +376,7 @@ class _Rows:
         return Review(findings, shape_of(self.feed, sorted(dealers)), held, {*foreign.positions, *left_out})
 
     def _counts(self) -> FileCounts:
+        """What the values of the file look like, counted in a sample of its units."""
         positions, scale = _sample(range(len(self._numbers)), MOST_COUNTED)
         counts = FileCounts(scale)
         for position in positions:

@@ -153,6 +153,7 @@ class Quarantine:
         return self._rows_after(held.values(), decisions, plan.ids, scope, remember), held.keys()
 
     def _all_doubts(self, jumps: dict[int, Doubt]) -> dict[int, tuple[Doubt, ...]]:
+        """The doubts about each unit, by its position: its own, those of units that are alike, and jumps of prices."""
         # A price of 0 does not count as a price, unless the unit had one.
         doubts = {row: tuple(d for d in found if d.reason != "price_zero") for row, found in self._doubts.items()}
         for position, found in (*self._likes.doubts(), *jumps.items()):

@@ -71,6 +71,7 @@ def _channels(view: LeadView) -> dict[str, Any]:
 
 
 def _cancelled_visit(visit: CancelledVisit) -> dict[str, Any]:
+    """The members of the document about a visit that was cancelled."""
     return {
         "appointment_id": visit.appointment_id,
         "appointment_type": visit.kind,

@@ -101,6 +101,7 @@ def _proposed(answer: LeadResponse, visit: VisitDecision) -> list[str]:
 
 
 def _to_be_arranged(answer: LeadResponse, visit: VisitDecision) -> list[str]:
+    """The sentences about a visit whose time a person arranges."""
     return [
         _thanks(answer),
         "No time can be booked at present." if visit.status == UNAVAILABLE else "",
@@ -124,6 +125,7 @@ def _visit(answer: LeadResponse, visit: VisitDecision) -> str:
 
 
 def _missing_vehicle(answer: LeadResponse) -> str:
+    """The sentence about a vehicle that was sold, or is unknown. Empty for others."""
     if isinstance(answer.found, RemovedUnit):
         return "The vehicle you asked about is no longer available; you will hear about others."
     if answer.found is None and names_a_vehicle(answer.interest):

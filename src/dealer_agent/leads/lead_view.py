@@ -268,6 +268,7 @@ def _was_replaced_by(earlier: VisitRecord, visit: VisitRecord) -> bool:
 
 
 def _times(visit: VisitRecord) -> tuple[VisitTime, ...]:
+    """The time of a visit, or the times that are proposed."""
     if visit.starts_at is not None:
         return (VisitTime(visit.starts_at, visit.ends_at),)
     if visit.status != PROPOSED:

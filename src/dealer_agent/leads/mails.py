@@ -68,6 +68,7 @@ def likely_name(text: str) -> str:
 
 
 def _is_part(part: str) -> bool:
+    """Whether a word can be a part of a name: letters, or a short abbreviation."""
     letters = part.removesuffix(".")
     if letters != part and len(letters) > ABBREVIATION:
         return False

@@ -194,6 +194,7 @@ def _instant(text: str, zone: ZoneInfo | None) -> datetime:
 
 
 def _duration(appointment: Appointment, plan: VisitPlan) -> timedelta:
+    """How long the visit takes: the shortest length on offer that is at least the requested one."""
     if appointment.duration_minutes is UNSET:
         return plan.duration
     allowed = sorted({plan.duration, *plan.allowed})

@@ -83,6 +83,7 @@ def check_time_zones(of: Examined) -> Iterator[DoctorFinding]:
 
 
 def _rules_agree(zone: str, now: datetime) -> bool:
+    """Whether the machine's rules of a time zone are those of the package `tzdata`, for the next ZONE_DAYS."""
     packaged = _packaged_zone(zone)
     system = ZoneInfo(zone)
     moments = (now + timedelta(days=day) for day in range(ZONE_DAYS))

@@ -40,6 +40,7 @@ def _in_camel_case(node: Any) -> Any:
 
 
 def _without_empty(node: Any) -> Any:
+    """A value without members and entries that are empty."""
     if isinstance(node, dict):
         return {name: kept for name, item in node.items() if not _is_empty(kept := _without_empty(item))}
     if isinstance(node, list | tuple):
@@ -48,6 +49,7 @@ def _without_empty(node: Any) -> Any:
 
 
 def _without_defaults(node: Any) -> Any:
+    """A card without the empty lists that protobuf leaves out."""
     if isinstance(node, dict):
         return {
             name: item if name == "params" else _without_defaults(item)

@@ -108,6 +108,7 @@ def call_id(body: bytes) -> bytes:
 
 
 def _id_in(body: bytes) -> bytes:
+    """The JSON text of the id in a body. NO_ID if there is none that is valid."""
     try:
         rpc_id = bytes(_id_decoder.decode(body).id)
     except NOT_DECODED:
@@ -133,6 +134,7 @@ def _invalid(message: str) -> SchemaValidationFailed:
 
 
 def _refuse_other_values(plain: Any) -> None:
+    """Raises the error of a body that is not a call, and says what it seems to be."""
     if isinstance(plain, list):
         raise _invalid("Batches are not supported: send one call in a body.")
     if not isinstance(plain, dict):

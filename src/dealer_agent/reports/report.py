@@ -346,6 +346,7 @@ def _most_frequent(numbers: Mapping[str, int]) -> list[str]:
 
 
 def _by_code(facts: Facts, of: Callable[[str], bool]) -> dict[str, int]:
+    """The number of requests with each error code, for the skills that `of` chooses."""
     found: dict[str, int] = {}
     for item, number in facts.counts["requests"].items():
         skill, _, outcome = item.partition(" ")
@@ -377,6 +378,7 @@ def read_report(tx: Transaction, profile: Profile, month: Month) -> Report:
 
 
 def _read_facts(tx: Transaction, profile: Profile, month: Month) -> Facts:
+    """The stored counts, leads and visits of a month."""
     return Facts(
         sum_counts(tx, month.first_day, month.last_day),
         count_leads(tx, month.start(profile.timezone), month.end(profile.timezone)),

@@ -288,6 +288,7 @@ class FastPathConnection(HttpToolsProtocol):
             self.give_up()
 
     def _forget_waiting(self) -> None:
+        """Forgets the requests that wait, and the bytes that the connection holds."""
         self._held, self._answering_bytes = NOTHING, 0
         self.pipeline.clear()
         if self._counted_bytes:

@@ -59,6 +59,7 @@ async def _readiness(request: Request) -> Response:
 
 
 async def _list(request: Request) -> Response:
+    """A page of the public list of dealers. 404 for a number beyond the last page."""
     addresses = _addresses(request)
     named = _PAGE_IN_QUERY.search(request.scope["query_string"])
     page = named[1] if named else b"1"
@@ -123,6 +124,7 @@ def _host(addresses: Addresses) -> str:
 
 
 def _entry(dealer: ListedDealer) -> Json:
+    """A dealer as the catalog lists it."""
     queries = (
         f"Which vehicles does {dealer.name} have in stock?",
         f"When is {dealer.name} open, and can I book a test drive there?",

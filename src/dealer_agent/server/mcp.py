@@ -260,6 +260,7 @@ def _caller(context: Any) -> str | None:
 
 
 def _terms(service: Service) -> ConsentTerms:
+    """What a person is asked to agree to. It is made once for each dealer."""
     if _terms not in service.documents:
         about = msgspec.json.decode(service.dealer.information)
         service.documents[_terms] = consent_terms(about, service.card.consent_text, service.card.http_json_url)

@@ -117,6 +117,7 @@ class OpenConnections:
             client.give_up()
 
     def _make_room(self, address: str | None) -> bool:
+        """Whether there is room for a connection from this address. It may close the one that is idle for longest."""
         same = self._by_address.get(address, ()) if address is not None else ()
         if len(same) >= self._most_per_address:
             idle = [client for client in same if client in self._idle]

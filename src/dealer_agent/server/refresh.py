@@ -95,6 +95,7 @@ class Changes:
         return found
 
     def _read_since(self, tx: InstallationTransaction, since: datetime) -> dict[str, ChangeCounters]:
+        """The counters of the dealers that changed since then."""
         changes = changed_dealers(tx, since)
         if changes:
             self._newest = changes[-1].changed_at
@@ -182,6 +183,7 @@ class Refresher:
         await asyncio.Event().wait()
 
     async def _wait_for_change(self, seconds: float) -> None:
+        """Waits for an announcement, at most until the next poll."""
         await asyncio.sleep(SHORTEST_PAUSE_SECONDS)
         with suppress(TimeoutError):
             async with asyncio.timeout(LISTENING_POLL_SECONDS if self._is_listening else seconds):
@@ -189,6 +191,7 @@ class Refresher:
         self._announced.clear()
 
     async def _poll(self) -> None:
+        """Reads which dealers have changed, and marks them."""
         found = await asyncio.to_thread(self._changes.read)
         changed = [dealer_id for dealer_id, revision in found.items() if self._known.get(dealer_id) != revision]
         self._known.update(found)

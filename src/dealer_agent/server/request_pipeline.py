@@ -176,6 +176,7 @@ async def _submit_lead(incoming: IncomingRequest) -> SkillResponse:
 
 
 def _success(incoming: IncomingRequest, result: SkillResponse) -> HttpResponse:
+    """The response with the result of a skill."""
     version = incoming.binding.version
     if version is not None:
         data = b"".join((result.data, *result.rest))

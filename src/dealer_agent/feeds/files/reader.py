@@ -159,6 +159,7 @@ class _Tally:
             self._keep_doubts(key, line, doubts)
 
     def _keep_doubts(self, key: str, line: int, doubts: tuple[Doubt, ...]) -> None:
+        """Notes the doubts about a unit. Raises FeedError if too many units are implausible."""
         self.doubts[key] = doubts
         if len(self.doubts) > MOST_DOUBTFUL:
             raise FeedError(
@@ -409,6 +410,7 @@ class _RecordReader:
         self._columns_of = lru_cache(maxsize=1_024)(self._understand)
 
     def _understand(self, names: tuple[str, ...]) -> Columns:
+        """The columns that the layout knows. Notes their names for the report."""
         columns = understand(names, self.layout)
         for member, found in columns.fields.items():
             known = self.fields.setdefault(member, {})

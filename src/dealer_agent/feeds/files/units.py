@@ -104,6 +104,7 @@ class _RowParser:
         self.is_sold = "sold" in words
 
     def vehicle_type(self, member: str, _: Feed) -> None:
+        """Reads the type of the vehicle. Keeps the first word that is understood."""
         texts = [part for text in self.cells.get(member, ()) for part in text.split("\n") if part.strip()]
         words = (known("vehicle_type", line(_SCHEMA_ORG.sub("", text), 80)) for text in texts)
         word = next((word for word in words if word is not None), None)
@@ -141,6 +142,7 @@ class _RowParser:
             self.doubts += doubts
 
     def miles(self, member: str, feed: Feed) -> None:
+        """Reads the mileage, in miles or kilometres as its unit says."""
         text = self.first(member)
         if text is not None and values.is_no_mileage(text):
             return
@@ -150,6 +152,7 @@ class _RowParser:
         _parser(lambda text: values.miles(text, unit), zero=True)(self, member, feed)
 
     def cubic_centimetres(self, member: str, _: Feed) -> None:
+        """Reads the displacement, from the first of its columns that has a value."""
         for name, unit in ((member, ""), ("displacement_litres", "l"), ("displacement_cubic_inches", "cid")):
             text = self.first(name)
             if text is not None and member not in self.members:
@@ -181,6 +184,7 @@ class _RowParser:
             )
 
     def line(self, member: str, feed: Feed) -> None:
+        """Reads a text of one line. Some layouts join it from several columns."""
         if member in self.layout.joined and member in self.cells:
             parts = dict.fromkeys(line(text, feed.limit) for text in self.cells[member])
             self.keep(member, line(" ".join(parts), feed.limit))

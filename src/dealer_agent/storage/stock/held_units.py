@@ -100,6 +100,7 @@ READ_DUE = _all.where(table.c.leaves_at <= bindparam("until"))
 
 
 def _is_named(units: Table) -> ColumnElement[bool]:
+    """The condition that a unit has this id, VIN or stock number."""
     return or_(
         units.c.vehicle_id == bindparam("name"),
         units.c.vin == bindparam("upper"),

@@ -387,6 +387,7 @@ def _outside(tx: Transaction, scope: Scope) -> set[str]:
 
 
 def _outcome(plan: Plan, reviewed: Review | None, revision: int | None) -> ImportOutcome:
+    """What the import changed, for its caller."""
     return ImportOutcome(
         added=tuple(placed.vehicle_id for placed in plan.added),
         changed=tuple(placed.vehicle_id for placed in plan.changed),
