@@ -151,6 +151,7 @@ def _card(facts: CardFacts, vocabularies: Vocabularies, uris: list[str], params:
 
 
 def _skill_entry(skill: Skill, facts: CardFacts, vocabularies: Vocabularies) -> dict[str, Any]:
+    """A skill as the card lists it."""
     entry = {
         "id": skill.id,
         "name": skill.name,
