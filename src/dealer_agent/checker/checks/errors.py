@@ -8,10 +8,12 @@ from typing import Any
 
 from dealer_agent.checker import forms
 from dealer_agent.checker.check import check, check_each, each_of, judge_each
-from dealer_agent.checker.exchange import Exchange, at, dicts
+from dealer_agent.checker.exchange import Exchange, at, dicts, read_json
 from dealer_agent.checker.outcome import Failed, Judgement, Skipped, expect, has, need, skip_if_failed, status
 from dealer_agent.checker.reply import Refusal, code, if_refused, number, refusal_of
 from dealer_agent.checker.target import Request, Target
+from dealer_agent.protocol.card import A2A_VERSION
+from dealer_agent.protocol.skill import SKILL_BY_REQUEST_TYPE
 
 Payload = dict[str, Any]
 
@@ -53,6 +55,9 @@ PUBLISHED_CODES = {
     "INTERNAL_ERROR",
 }
 
+CLIENT_CODES = PUBLISHED_CODES - {"RATE_LIMITED", "INTERNAL_ERROR"}
+"""The codes of mistakes of a request."""
+
 TRACES_OF_INTERNALS = (
     "Traceback (most recent",
     'File "/',
@@ -65,6 +70,11 @@ TRACES_OF_INTERNALS = (
     "INSERT INTO",
     "sqlite3.",
     "psycopg",
+    "sqlalchemy.",
+    "ORA-0",
+    "syntax error at or near",
+    "java.lang.",
+    "node:internal",
     "NullPointerException",
     "/home/",
     "/usr/",
@@ -72,14 +82,44 @@ TRACES_OF_INTERNALS = (
 )
 
 
+TRANSPORT = (401, 405, 413, 415, 429)
+"""What HTTP says before a skill is asked."""
+MOST_BYTES = 4_000
+"""A proxy may refuse a longer request with an error of its own."""
+
+
+def _asks_a_skill(exchange: Exchange) -> bool:
+    """Whether a request is a message to a skill: its error is one of the protocol. Others are errors of A2A."""
+    document = read_json(exchange.request_body)[0] if len(exchange.request_body) < MOST_BYTES else None
+    message = at(document, "params.message") or at(document, "message")
+    known = any(at(part, "data.type") in SKILL_BY_REQUEST_TYPE for part in dicts(at(message, "parts")))
+    return known and "taskId" not in message and at(document, "method") in (None, "SendMessage")
+
+
 async def _provoked(target: Target) -> list[Refusal]:
-    """The errors of some requests that no agent can fulfil. Skips the check if there is none: others fail for that."""
-    found = []
+    """The errors of some requests that no agent can fulfil, and of all requests of skills so far that were refused.
+
+    Skips the check if there is none: others fail for that.
+    """
+    found = [
+        refusal_of(each)
+        for each in target.posted
+        if each.status not in TRANSPORT
+        and isinstance(at(each.json, "error"), dict)
+        and _asks_a_skill(each)
+        and _version_is_normal(each)
+    ]
     for payload in (UNKNOWN_TYPE, WRONG_TYPE, UNKNOWN_VEHICLE):
         if payload["type"].removesuffix(".request") in (*target.card.skills, "inventory.horoscope"):
             with suppress(Failed):
                 found.append(refusal_of(await target.send(payload)))
     return need(found, "No request got an error.")
+
+
+def _version_is_normal(exchange: Exchange) -> bool:
+    """Whether a request has the A2A headers of all others: a wrong version gets an error of A2A."""
+    versions = [value for name, value in exchange.request_headers if name.lower() == "a2a-version"]
+    return versions == [A2A_VERSION] and "?" not in exchange.url
 
 
 async def _with_payload(target: Target) -> list[Refusal]:
@@ -158,6 +198,7 @@ each_of(
             "The error shows internals of the server.",
         ),
     },
+    last=True,
 )
 each_of(
     _with_payload,
@@ -177,9 +218,17 @@ each_of(
         "errors.payload-message": _payload(has("message", forms.name)),
         "errors.retryable": _payload(has("retryable", forms.truth)),
         "errors.retryable-schema": _is_not_retryable("SCHEMA_VALIDATION_FAILED"),
+        "errors.retryable-same": _is_not_retryable(
+            "MISSING_REQUIRED_FIELD", "CONTACT_CONSENT_REQUIRED", "INVALID_CONSENT", "IDEMPOTENCY_CONFLICT"
+        ),
+        "errors.status-class": _is_true(
+            lambda error: error.code not in CLIENT_CODES or 400 <= error.status < 500 or error.number != error.status,
+            "A mistake of the request has a status that is not of the class 4xx.",
+        ),
         "errors.retryable-others": _is_not_retryable("VEHICLE_NOT_FOUND", "UNSUPPORTED_SKILL"),
         "errors.details-object": _payload(has("details", forms.an_object)),
     },
+    last=True,
 )
 
 
@@ -202,7 +251,8 @@ def _has_known_members(error: Refusal, target: Target) -> bool:
         "errors.payload-type": (_has_type_of_vocabulary, "has not the `type` of the vocabulary"),
         "errors.created-at": (_has_time, "has no timestamp in UTC as `created_at`"),
         "errors.closed-payload": (_has_known_members, "has a member that the published schema does not have"),
-    }
+    },
+    last=True,
 )
 async def _(target: Target, good: Callable[[Refusal, Target], bool], defect: str) -> None:
     for error in await _with_payload(target):
