@@ -1,5 +1,6 @@
 """Errors: the envelope, ErrorInfo and the error payload, and which code, status and number answers which mistake."""
 
+import json
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -11,6 +12,8 @@ from dealer_agent.checker.check import check, check_each, each_of, judge_each
 from dealer_agent.checker.exchange import Exchange, at, dicts, read_json
 from dealer_agent.checker.outcome import Failed, Judgement, Skipped, expect, has, need, skip_if_failed, status
 from dealer_agent.checker.reply import Refusal, code, if_refused, number, refusal_of
+from dealer_agent.checker.requirement import requirements
+from dealer_agent.checker.searches import shown
 from dealer_agent.checker.target import Request, Target
 from dealer_agent.protocol.card import A2A_VERSION
 from dealer_agent.protocol.skill import SKILL_BY_REQUEST_TYPE
@@ -348,6 +351,50 @@ judge_each(
         "errors.not-json-envelope": (lambda target: target.post(b'{"message": '), _has_envelope),
     }
 )
+
+
+def _points_elsewhere(pointer: str, members: Payload) -> bool:
+    """Whether a pointer names no member of these, nor one around or inside them."""
+    paths, nodes = [], [("", members)]
+    while nodes:
+        path, node = nodes.pop()
+        inner = [(f"{path}/{name}", value) for name, value in node.items()] if isinstance(node, dict) else []
+        nodes += inner
+        paths += [path] if not inner else []
+    return not any(path.startswith(pointer) or pointer.startswith(path) for path in paths)
+
+
+@check("errors.pointers")
+async def _(target: Target) -> None:
+    for row in requirements().values():
+        if not row.refused or row.skills[0] not in target.card.skills or not row.applies_to(*target.place):
+            continue
+        exchange = await target.send(target.payload(row.skills[0], **row.refused))
+        if not isinstance(at(exchange.json, "error"), dict):
+            continue
+        error = refusal_of(exchange)
+        found = at(error.payload, "details.instancePath"), at(error.info, "metadata.instancePath")
+        for pointer in found:
+            wrong = isinstance(pointer, str) and error.code == "SCHEMA_VALIDATION_FAILED"
+            wrong = wrong and _points_elsewhere(pointer, row.refused)
+            expect(not wrong, f"The pointer {pointer!r} does not lead to {shown(row.refused)}.", exchange)
+
+
+@check("errors.received-everywhere", last=True)
+async def _(target: Target) -> None:
+    for error in await _provoked(target):
+        document = read_json(error.exchange.request_body)[0]
+        message = at(document, "params.message") or at(document, "message")
+        details = at(error.payload, "details")
+        pointer, received = at(details, "instancePath"), at(details, "received")
+        node: Any = at(next((each for each in dicts(at(message, "parts")) if "data" in each), None), "data")
+        for name in str(pointer).split("/")[1:]:
+            node = node.get(name) if isinstance(node, dict) else None
+        if isinstance(node, (str, int, float)) and isinstance(received, (str, int, float)):
+            # A long value may be cut, and any value may be written as JSON.
+            texts = [str(node), json.dumps(node), json.dumps(node, ensure_ascii=False)]
+            good = received == node or any(each.startswith(str(received)[:50].rstrip("….")) for each in texts)
+            expect(good, f"`received` is {received!r}, and the value at {pointer} is {node!r:.100}.", error.exchange)
 
 
 async def _of_several(target: Target) -> tuple[Refusal, list[str]]:
