@@ -11,7 +11,7 @@ from dealer_agent.checker.reply import data_of, is_answered, refusal_of
 from dealer_agent.checker.searches import key_of, shown
 from dealer_agent.checker.target import LEAD, Listing, Target
 
-MOST_ASKED = 500
+MOST_ASKED = 300
 """How many requests of a card are repeated at its other interface."""
 MOST_BYTES = 4_000
 
@@ -23,7 +23,8 @@ def _requests(target: Target) -> list[tuple[bytes, Any]]:
         document = read_json(each.request_body)[0] if len(each.request_body) < MOST_BYTES else None
         message = at(document, "params") if target.is_rpc else document
         parts = dicts(at(message, "message.parts"))
-        simple = not target.is_rpc or (at(document, "method") == "SendMessage" and at(document, "id") == 1)
+        call = [at(document, name) for name in ("jsonrpc", "method", "id")]
+        simple = not target.is_rpc or (call == ["2.0", "SendMessage", 1] and type(call[2]) is int)
         if (
             simple
             and len(parts) == 1
@@ -31,7 +32,7 @@ def _requests(target: Target) -> list[tuple[bytes, Any]]:
             and at(parts[0], "data.type") != LEAD
         ):
             found.setdefault(each.request_body, message)
-    return list(found.items())[:MOST_ASKED]
+    return list(found.items())[:: len(found) // MOST_ASKED + 1]
 
 
 def _listing(listing: Listing) -> Listing:

@@ -87,6 +87,8 @@ TRACES_OF_INTERNALS = (
 
 TRANSPORT = (401, 405, 413, 415, 429)
 """What HTTP says before a skill is asked."""
+A2A_DOMAIN = "a2a-protocol.org"
+"""The domain of A2A's own errors."""
 MOST_BYTES = 4_000
 """A proxy may refuse a longer request with an error of its own."""
 
@@ -105,12 +107,11 @@ async def _provoked(target: Target) -> list[Refusal]:
     Skips the check if there is none: others fail for that.
     """
     found = [
-        refusal_of(each)
+        error
         for each in target.posted
-        if each.status not in TRANSPORT
-        and isinstance(at(each.json, "error"), dict)
-        and _asks_a_skill(each)
-        and _version_is_normal(each)
+        if each.status not in TRANSPORT and isinstance(at(each.json, "error"), dict)
+        if _asks_a_skill(each) and _version_is_normal(each)
+        if (error := refusal_of(each)).info.get("domain") != A2A_DOMAIN
     ]
     for payload in (UNKNOWN_TYPE, WRONG_TYPE, UNKNOWN_VEHICLE):
         if payload["type"].removesuffix(".request") in (*target.card.skills, "inventory.horoscope"):
