@@ -20,13 +20,14 @@ def _requests(target: Target) -> list[tuple[bytes, Any]]:
     """The bodies of requests of the reading skills so far, and the SendMessageRequest in each."""
     found = {}
     for each in target.posted:
-        document = read_json(each.request_body)[0] if len(each.request_body) < MOST_BYTES else None
+        document, defects = read_json(each.request_body) if len(each.request_body) < MOST_BYTES else (None, [])
         message = at(document, "params") if target.is_rpc else document
         parts = dicts(at(message, "message.parts"))
         call = [at(document, name) for name in ("jsonrpc", "method", "id")]
         simple = not target.is_rpc or (call == ["2.0", "SendMessage", 1] and type(call[2]) is int)
         if (
             simple
+            and not defects
             and len(parts) == 1
             and isinstance(at(parts[0], "data.type"), str)
             and at(parts[0], "data.type") != LEAD

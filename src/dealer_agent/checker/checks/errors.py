@@ -97,8 +97,11 @@ def _asks_a_skill(exchange: Exchange) -> bool:
     """Whether a request is a message to a skill: its error is one of the protocol. Others are errors of A2A."""
     document = read_json(exchange.request_body)[0] if len(exchange.request_body) < MOST_BYTES else None
     message = at(document, "params.message") or at(document, "message")
-    known = any(at(part, "data.type") in SKILL_BY_REQUEST_TYPE for part in dicts(at(message, "parts")))
-    return known and "taskId" not in message and at(document, "method") in (None, "SendMessage")
+    known = any(str(at(part, "data.type")) in SKILL_BY_REQUEST_TYPE for part in dicts(at(message, "parts")))
+    if not known or "taskId" in message:
+        return False
+    is_call = at(document, "jsonrpc") == "2.0" and at(document, "method") == "SendMessage"
+    return "message" in document or (is_call and type(document.get("id")) in (str, int))
 
 
 async def _provoked(target: Target) -> list[Refusal]:

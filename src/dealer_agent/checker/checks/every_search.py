@@ -65,7 +65,9 @@ def _ends(listings: list[Listing], name: str) -> list[int]:
 def _candidates(listings: list[Listing], name: str, most: int) -> list[Filters]:
     """Filters of one name with different values of the stock."""
     if name in WORD_FILTERS:
-        return [{name: [word]} for word in _words(listings, WORD_FILTERS[name])[:most]]
+        words = _words(listings, WORD_FILTERS[name])
+        # The most frequent ones and the rarest.
+        return [{name: [word]} for word in dict.fromkeys((*words[: most // 2], *words[-(most // 2) :]))]
     if name in RANGE_FILTERS:
         return [{name: end} for end in _ends(listings, name)[:most]]
     return [{name: True}] if any(each.get(name) is True for each in listings) else []

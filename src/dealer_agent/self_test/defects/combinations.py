@@ -125,8 +125,8 @@ broken("search.limit-echo-of-pages")(
 
 calls(
     "bindings.same-answers",
-    lambda call: call.with_payload(lambda payload: payload.get("filters", {}).pop("fuel", None)),
-    lambda call: call.is_rpc and call.skill == SEARCH,
+    lambda call: call.with_payload(lambda payload: payload["filters"].pop("fuel", None)),
+    lambda call: call.is_rpc and call.skill == SEARCH and isinstance(call.payload.get("filters"), dict),
     binding="HTTP+JSON",
 )
 answers(
