@@ -87,6 +87,8 @@ TRACES_OF_INTERNALS = (
 
 TRANSPORT = (401, 405, 413, 415, 429)
 """What HTTP says before a skill is asked."""
+OF_JSON_RPC = (-32700, -32600, -32601)
+"""Numbers of JSON-RPC's own errors, which need no error payload."""
 A2A_DOMAIN = "a2a-protocol.org"
 """The domain of A2A's own errors."""
 MOST_BYTES = 4_000
@@ -95,8 +97,10 @@ MOST_BYTES = 4_000
 
 def _asks_a_skill(exchange: Exchange) -> bool:
     """Whether a request is a message to a skill: its error is one of the protocol. Others are errors of A2A."""
-    document = read_json(exchange.request_body)[0] if len(exchange.request_body) < MOST_BYTES else None
+    document, defects = read_json(exchange.request_body) if len(exchange.request_body) < MOST_BYTES else (None, [])
     message = at(document, "params.message") or at(document, "message")
+    if defects or at(exchange.json, "error.code") in OF_JSON_RPC:
+        return False
     known = any(str(at(part, "data.type")) in SKILL_BY_REQUEST_TYPE for part in dicts(at(message, "parts")))
     if not known or "taskId" in message:
         return False

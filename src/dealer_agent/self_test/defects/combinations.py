@@ -28,12 +28,17 @@ LARGE = 100
 """The limit of most searches of the checks."""
 
 
+def _page(members: Members) -> dict[str, Any]:
+    found = members.get("pagination")
+    return found if isinstance(found, dict) else {}
+
+
 def _limit(members: Members) -> Any:
-    return (members.get("pagination") or {}).get("limit")
+    return _page(members).get("limit")
 
 
-def _skip(members: Members) -> Any:
-    return (members.get("pagination") or {}).get("skip", 0)
+def _is_later(members: Members) -> bool:
+    return _page(members).get("skip", 0) not in (0, "0", None)
 
 
 # Some values only
@@ -41,7 +46,7 @@ def _skip(members: Members) -> Any:
 
 def _rarest(column: str) -> str:
     words = [row[column] for row in STOCK if row[column] and row["status"] != "sold"]
-    return min(sorted(set(words)), key=words.count)
+    return min(sorted(set(words), reverse=True), key=words.count)
 
 
 def _is_rarest(name: str) -> Chosen:
@@ -117,7 +122,7 @@ broken("sort.everywhere")(
     )
 )
 broken("search.limit-echo-of-pages")(
-    changes(SEARCH, lambda members: _skip(members) > 0 and _limit(members) == 3, lambda page: page.update(limit=1))
+    changes(SEARCH, lambda members: _is_later(members) and _limit(members) == 3, lambda page: page.update(limit=1))
 )
 
 # One binding only
