@@ -92,7 +92,8 @@ def test_an_agent_is_doubtful_from_ten_leads_and_the_percentage_on(
     def make_bad(tx: Transaction) -> None:
         """A lead that is bad in two ways is one bad lead."""
         for number in range(bad):
-            marked: dict[str, Any] = [{"mark": "spam"}, {"mark": "wrong"}, {"bounced_at": tx.now}][number % 3]
+            ways: list[dict[str, Any]] = [{"mark": "spam"}, {"mark": "wrong"}, {"bounced_at": tx.now}]
+            marked = ways[number % 3]
             for lead_id in (f"L{number}", f"A{number}", f"O{number}"):
                 tx.execute(update(leads).where(of_lead(leads)).values(marked), {"of_lead": lead_id})
         if bad:
