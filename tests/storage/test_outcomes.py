@@ -8,7 +8,11 @@ from sqlalchemy import update
 from tests.storage.calls import lock_at, read_at
 from tests.storage.samples import DEALER, MONDAY, consent, lead
 
+from dealer_agent.config.settings import DeliverySettings
+from dealer_agent.dealers.routing import Kind, NewDelivery
+from dealer_agent.delivery.attempt import NotDelivered, end_of_failure
 from dealer_agent.leads.statuses import Mark
+from dealer_agent.storage.deliveries.outbox import claim, enqueue
 from dealer_agent.storage.leads.outcomes import (
     AgentOutcomes,
     Outcomes,
@@ -101,3 +105,23 @@ def test_an_agent_is_doubtful_from_ten_leads_and_the_percentage_on(
 
     lock_at(MONDAY, store, DEALER, make_bad)
     assert read_at(MONDAY, store, DEALER, doubtful_agents, 10, percent).keys() == ({AGENT} if is_doubtful else set())
+
+
+@pytest.mark.parametrize(
+    ("failure", "kind", "bounced"),
+    [
+        (NotDelivered("refused (550)", channel_failed=False, permanent=True), "confirm", 1),
+        (NotDelivered("refused (550)", channel_failed=False, permanent=True), "lead", 0),
+        (NotDelivered("the mail server refused from_address (550)", permanent=True), "confirm", 0),
+        (NotDelivered("busy (450)", channel_failed=False), "confirm", 0),
+    ],
+)
+def test_a_mail_to_the_customer_that_is_refused_for_good_counts_against_the_sender(
+    store: Store, failure: NotDelivered, kind: Kind, bounced: int
+) -> None:
+    add(store, "L1")
+    lock_at(MONDAY, store, DEALER, enqueue, "L1", [NewDelivery(kind, "North", "customer")])
+    (delivery,) = lock_at(MONDAY, store, DEALER, claim, timedelta(minutes=5), ("North", "customer"), 1)
+    end = end_of_failure(delivery, DeliverySettings(give_up_after_hours=720), failure)
+    lock_at(MONDAY, store, DEALER, lambda tx: end.store(tx, delivery))
+    assert read_at(MONDAY, store, DEALER, outcomes_of_agents)[AGENT].month.bounced == bounced
