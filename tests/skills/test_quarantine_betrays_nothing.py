@@ -41,7 +41,7 @@ def requests(draw: st.DrawFn) -> list[dict[str, Any]]:
     for number in range(draw(st.integers(2, 6))):
         appointment = draw(APPOINTMENTS)
         # Mostly the sender, the customer and the vehicle of before: only such requests meet an earlier lead.
-        if made and draw(st.integers(0, 3)):
+        if made and draw(st.integers(0, 3)) > 0:
             same = {name: made[-1][name] for name in ("who", "token", "agent", "stock", "channels")}
         else:
             same = {
