@@ -15,6 +15,7 @@ FOLDER = Path(__file__).parent
 MISTAKES = FOLDER / "mistakes.py"
 
 
+@pytest.mark.soak
 def test_pyright_refuses_each_mistake_and_nothing_else(tmp_path: Path) -> None:
     node = installed(FOLDER / "js")
     lines = MISTAKES.read_text("utf-8").splitlines()
