@@ -35,7 +35,7 @@ def refused(folder: Path, *words: str) -> str:
 
 
 def states(folder: Path, *more: str) -> dict[str, tuple[str, str]]:
-    return {each["agent_id"]: (each["state"], each["from"]) for each in agents(folder, "list", *more)}
+    return {each["agent"]: (each["state"], each["from"]) for each in agents(folder, "list", *more)}
 
 
 def test_a_policy_is_set_shown_with_its_reason_and_forgotten(folder: Path) -> None:
@@ -136,7 +136,7 @@ def test_leads_are_counted_and_listed_by_caller(tmp_path: Path) -> None:
     client = issued("https://login.example", "shop")
     for number, caller in enumerate((ANONYMOUS, ANONYMOUS, signed(AGENT), client)):
         filled.take(caller=caller, customer=customer(number))
-    counted = {each["agent_id"]: each["leads"] for each in agents(filled.folder, "list")}
+    counted = {each["agent"]: each["leads"] for each in agents(filled.folder, "list")}
     assert counted == {"anonymous": 2, AGENT: 1, client.identity: 1}
     shown = agents(filled.folder, "show", AGENT)
     assert shown["leads"] == 1

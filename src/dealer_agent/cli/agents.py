@@ -101,7 +101,7 @@ def list_(owner: Owner) -> Table:
     rows[1:1] = [SeenAgent(each) for each in CLASSES[1:] if each in own or each in shared]
     sources = {each.identity: _source(book, each.identity) for each in rows}
     columns: Columns = {
-        "Agent Id": lambda each: each.identity or "anonymous",
+        "Agent": lambda each: each.identity or "anonymous",
         "Name": "name",
         "Class": lambda each: each.identity if each.identity in CLASSES else class_of(each.identity),
         "State": lambda each: sources[each.identity].policy.state,
