@@ -45,7 +45,11 @@ A2A = {
 }
 
 KINDS: dict[str, type[ProtocolError]] = {
-    kind.code: kind for kind in vars(errors).values() if isinstance(kind, type) and ProtocolError in kind.__bases__
+    kind.code: kind
+    for kind in vars(errors).values()
+    if isinstance(kind, type) and issubclass(kind, ProtocolError) and kind is not ProtocolError
+    # Another class of the same code is not its record.
+    if kind.__base__ is ProtocolError
 }
 
 
