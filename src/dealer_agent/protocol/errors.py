@@ -13,7 +13,6 @@ add a class, and a line to this tree::
     ├── InvalidConsent
     ├── AppointmentTimeUnavailable
     ├── AuthRequired
-    │   └── Forbidden                    the same code, with status 403
     ├── RateLimited
     ├── InternalError
     ├── IdempotencyConflict
@@ -218,15 +217,8 @@ class AuthRequired(ProtocolError):
     meaning = "The bearer token is missing or invalid, or the dealer does not allow this to the caller (403)."
     action = "The dealer hands out tokens."
     example = ("This skill asks for a bearer token.",)
-    headers: tuple[tuple[str, str], ...] = (("www-authenticate", "Bearer"),)
-
-
-class Forbidden(AuthRequired):
-    """The code AUTH_REQUIRED for a caller that is known, and may not do this: 403, also over JSON-RPC."""
-
-    http = 403
     keeps_http = True
-    headers = ()
+    headers: tuple[tuple[str, str], ...] = (("www-authenticate", "Bearer"),)
 
 
 class RateLimited(ProtocolError):
@@ -316,6 +308,16 @@ class VersionNotSupported(ProtocolError):
     meaning = "A2A: send `A2A-Version: 1.0`, or leave the header out."
     action = ""
     example = ("This agent speaks A2A 1.0: send A2A-Version: 1.0.", {"supported": ["1.0"]})
+
+
+def forbidden(message: str, challenge: str | None = None) -> AuthRequired:
+    """The error for a caller that is known, and may not do this: AUTH_REQUIRED with status 403.
+
+    `challenge` is the header `WWW-Authenticate`, if another token would help.
+    """
+    error = AuthRequired(message, http=403)
+    error.headers = () if challenge is None else (("www-authenticate", challenge),)
+    return error
 
 
 ERRORS: dict[str, type[ProtocolError]] = {kind.code: kind for kind in ProtocolError.__subclasses__()}

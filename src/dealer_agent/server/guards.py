@@ -24,7 +24,7 @@ from dealer_agent.http_signatures import signature_base
 from dealer_agent.http_signatures.errors import SignatureRefused
 from dealer_agent.http_signatures.web_bot_auth import Verified, check_body, check_lead
 from dealer_agent.protocol.envelope import LEAD, Request
-from dealer_agent.protocol.errors import AuthRequired, Forbidden, ProtocolError, UnsupportedSkill, VersionNotSupported
+from dealer_agent.protocol.errors import AuthRequired, ProtocolError, UnsupportedSkill, VersionNotSupported, forbidden
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.problems import Problem, validation_error
 from dealer_agent.protocol.task_list import TaskPage
@@ -225,7 +225,7 @@ def check_policy(incoming: IncomingRequest) -> None:
     incoming.line.caller = caller.identity[:LONGEST_CALLER]
     incoming.policy = service.policies.of(caller)
     if incoming.policy.is_blocked:
-        raise Forbidden("This dealer has blocked this agent.")
+        raise forbidden("This dealer has blocked this agent.")
 
 
 def count_body(incoming: IncomingRequest) -> None:
@@ -342,9 +342,9 @@ def check_skill_caller(incoming: IncomingRequest) -> None:
         return
     if caller.scopes is not None and skill.scope not in caller.scopes:
         challenge = f'Bearer error="insufficient_scope", scope="{skill.scope}"'
-        raise Forbidden(f"The token lacks the scope {skill.scope}.", headers=(("www-authenticate", challenge),))
+        raise forbidden(f"The token lacks the scope {skill.scope}.", challenge)
     if not incoming.policy.allows(skill.id):
-        raise Forbidden(f"This dealer does not allow {skill.id} to this agent.")
+        raise forbidden(f"This dealer does not allow {skill.id} to this agent.")
 
 
 def count_skill(incoming: IncomingRequest) -> None:
