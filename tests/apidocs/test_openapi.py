@@ -29,7 +29,7 @@ from dealer_agent.apidocs.examples import (
 )
 from dealer_agent.apidocs.openapi import openapi_document
 from dealer_agent.protocol import errors
-from dealer_agent.protocol.card import card_0_1_0, card_1_0_0
+from dealer_agent.protocol.card import CardFacts, card_0_1_0, card_1_0_0
 from dealer_agent.protocol.envelope import Request, decode_request
 from dealer_agent.protocol.errors import ERRORS, ProtocolError
 from dealer_agent.protocol.formats import FORMATS
@@ -70,24 +70,30 @@ REQUESTS = validator(SEND["requestBody"]["content"]["application/json"]["schema"
 
 
 @pytest.mark.parametrize(
-    "document",
+    ("about", "words"),
     [
-        pytest.param(DOCUMENT, id="no tokens"),
-        pytest.param(openapi_document(facts(bearer=ALL_SKILLS), WIRE), id="every skill asks for a token"),
-        pytest.param(openapi_document(facts(bearer=frozenset({"lead.submit"})), WIRE), id="one skill asks for a token"),
-        pytest.param(openapi_document(facts((SKILLS[0],)), WIRE), id="one skill"),
-        pytest.param(openapi_document(facts(below="/agents/7"), WIRE), id="a base path"),
-        pytest.param(openapi_document(facts(root="http://127.0.0.1:8080/store"), WIRE), id="below a proxy's path"),
-        pytest.param(openapi_document(facts(), vocabularies_of("autoagent", PROTO)), id="autoagent first"),
+        pytest.param(facts(), WIRE, id="no tokens"),
+        pytest.param(facts(bearer=ALL_SKILLS), WIRE, id="every skill asks for a token"),
+        pytest.param(facts((SKILLS[0],)), WIRE, id="one skill"),
+        # These differ in few words from those above.
+        pytest.param(
+            facts(bearer=frozenset({"lead.submit"})), WIRE, id="one skill asks for a token", marks=pytest.mark.soak
+        ),
+        pytest.param(facts(below="/agents/7"), WIRE, id="a base path", marks=pytest.mark.soak),
+        pytest.param(
+            facts(root="http://127.0.0.1:8080/store"), WIRE, id="below a proxy's path", marks=pytest.mark.soak
+        ),
+        pytest.param(facts(), vocabularies_of("autoagent", PROTO), id="autoagent first", marks=pytest.mark.soak),
     ],
 )
-def test_the_document_is_valid_openapi_3_1(document: dict[str, Any]) -> None:
+def test_the_document_is_valid_openapi_3_1(about: CardFacts, words: Vocabularies) -> None:
     """An OpenAPI document that any reader of 3.1 takes. It is plain JSON."""
-    OpenAPIV31SpecValidator(json.loads(json.dumps(document))).validate()
+    OpenAPIV31SpecValidator(json.loads(json.dumps(openapi_document(about, words)))).validate()
 
 
 OTHERS = {
     "/.well-known/agent-card.json",
+    "/.well-known/oauth-protected-resource",
     "/cards/1.0.0.json",
     "/cards/0.1.0.json",
     "/schemas",
@@ -186,7 +192,9 @@ def test_the_examples_name_no_real_person() -> None:
 def everything_refused() -> list[tuple[type[ProtocolError], int]]:
     kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, ProtocolError)]
     own = [(kind, kind.http) for kind in kinds if kind is not ProtocolError]
-    transport = [(errors.UnsupportedSkill, 405)] + [(errors.SchemaValidationFailed, n) for n in (408, 413, 415)]
+    transport = [(errors.UnsupportedSkill, 405), (errors.AuthRequired, 403)] + [
+        (errors.SchemaValidationFailed, n) for n in (408, 413, 415)
+    ]
     return own + transport
 
 
@@ -194,7 +202,7 @@ def made(kind: type[ProtocolError], status: int) -> ProtocolError:
     if kind is errors.RateLimited:
         return errors.RateLimited(7)
     if kind is errors.AuthRequired:
-        return errors.AuthRequired("A token is needed.")
+        return errors.AuthRequired("A token is needed.", http=status)
     return kind("No.", {"in": "envelope", "instancePath": "/message", "received": 5}, http=status)
 
 
@@ -254,9 +262,10 @@ def test_refusals_name_the_headers_that_they_carry(operation: dict[str, Any], st
 
 
 def test_every_status_that_can_occur_is_documented() -> None:
-    """Over JSON-RPC all refusals are 200 but for those of the transport and 401, 429."""
+    """Over JSON-RPC all refusals are 200 but for those of the transport and 401, 403 (a token), 429."""
     assert set(SEND["responses"]) == {str(status) for status in (200, *(n for _, n in everything_refused()))}
     assert {"200", "401", "403", "413", "415", "429"} <= set(CALL["responses"])
+    assert "CONSENT" not in CALL["responses"]["403"]["description"]
     assert not {"400", "404", "409", "422", "500"} & set(CALL["responses"])
 
 
@@ -377,7 +386,7 @@ def test_requests_generated_from_the_document_are_valid() -> None:
 
     @given(operation.as_strategy(generation_mode=schemathesis.GenerationMode.POSITIVE))
     @settings(
-        max_examples=examples(100),
+        max_examples=examples(60),
         deadline=None,
         database=None,
         derandomize=True,
@@ -386,8 +395,9 @@ def test_requests_generated_from_the_document_are_valid() -> None:
     )
     def is_taken(case: Any) -> None:
         request = decode_request(json.dumps(case.body).encode(), WIRE)
-        # No schema can say that a window ends after it starts.
-        problems = [problem for problem in request.problems if problem.keyword != "formatMinimum"]
+        # No schema can say that a window ends after it starts, or how long the names are in an unknown member.
+        unsaid = ("formatMinimum", "propertyNames")
+        problems = [problem for problem in request.problems if problem.keyword not in unsaid]
         assert problems == []
         seen.add(request.skill.id)
 

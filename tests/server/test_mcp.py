@@ -143,7 +143,7 @@ def test_a_tool_call_needs_the_token_that_its_skill_needs(open_dealership: OpenD
     _, token = opened.new_token()
     opened.app.dealers.opened.clear()
     assert text_of(use(opened, "inventory_search")).startswith("AUTH_REQUIRED: ")
-    assert text_of(use(opened, "inventory_search", token="wrong")).startswith("AUTH_REQUIRED: ")
+    assert use(opened, "inventory_search", token="wrong")["message"].startswith("AUTH_REQUIRED: ")
     assert not use(opened, "inventory_search", token=token).get("isError")
     assert not use(opened, "inventory_facets").get("isError")
 

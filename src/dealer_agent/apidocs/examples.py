@@ -45,6 +45,7 @@ class SkillDocs(Struct, frozen=True):
 
 
 def _read() -> dict[Skill, SkillDocs]:
+    """The documentation of each skill, with the example response as the type of its data."""
     text = files(__package__).joinpath("skill_docs.json").read_text("utf-8")
     docs = msgspec.json.decode(text, type=dict[str, SkillDocs])
     # The example of a vehicle is the one that the example of a search finds.
@@ -158,7 +159,9 @@ class Status(NamedTuple):
     def kinds(self) -> list[type[ProtocolError]]:
         """The errors with this status. For a status of the transport (413, 415), first the error sent with it."""
         kind, status = type(self.example), self.example.http
-        return [kind] * (status != kind.http) + [other for other in ERRORS.values() if other.http == status]
+        return [kind] * (status != kind.http) + [
+            other for other in ERRORS.values() if status in {other.http, *other.other_http}
+        ]
 
 
 def _status(http: int, code: str, meaning: str = "", example: Sequence[Any] = ()) -> Status:

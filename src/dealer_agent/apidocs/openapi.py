@@ -2,7 +2,8 @@
 
 from dealer_agent.apidocs import examples
 from dealer_agent.apidocs.components import PARTS, Json, components, ref
-from dealer_agent.protocol.card import BEARER_SCHEME, CardFacts, card_0_1_0, card_1_0_0
+from dealer_agent.protocol.card import BEARER_SCHEME, CardFacts, CardIssuer, card_0_1_0, card_1_0_0
+from dealer_agent.protocol.errors import AuthRequired, ProtocolError
 from dealer_agent.protocol.json_rpc import HTTP_STATUSES
 from dealer_agent.protocol.schemas import published_schemas
 from dealer_agent.protocol.vocabulary import Vocabularies, Vocabulary
@@ -32,19 +33,30 @@ def openapi_document(facts: CardFacts, vocabularies: Vocabularies) -> Json:
         "paths": _paths(facts, vocabularies),
         "components": {"schemas": components(facts, vocabularies), "headers": PARTS["headers"]},
     }
-    if facts.bearer_skills:
+    if facts.bearer_skills or facts.issuers:
         asking = "every skill" if facts.auth_type == "bearer" else ", ".join(sorted(facts.bearer_skills))
         document["components"]["securitySchemes"] = {
             BEARER_SCHEME: {
                 "type": "http",
                 "scheme": "bearer",
-                "description": f"A token of the dealer's, asked for by {asking}.",
-            }
+                "description": f"A token of the dealer's, asked for by {asking or 'no skill'}.",
+            },
+            **{issuer.scheme: _scheme_of(issuer, facts) for issuer in facts.issuers},
         }
     return document
 
 
+def _scheme_of(issuer: CardIssuer, facts: CardFacts) -> Json:
+    if not issuer.token_url:
+        return {"type": "openIdConnect", "openIdConnectUrl": issuer.openid_url}
+    return {
+        "type": "oauth2",
+        "flows": {"clientCredentials": {"tokenUrl": issuer.token_url, "scopes": facts.scopes}},
+    }
+
+
 def _paths(facts: CardFacts, vocabularies: Vocabularies) -> dict[str, Json]:
+    """The URLs of the document: the two bindings, and the documents that are read with GET."""
     vocabulary = vocabularies.default
     send, call = f"{facts.http_json_url}/message:send", facts.json_rpc_url
     root = server_root(facts)
@@ -95,6 +107,7 @@ def _document(*, schema: Json, media_type: str = "application/json", **operation
 
 
 def _send(facts: CardFacts, vocabulary: Vocabulary) -> Json:
+    """The operation of the binding HTTP+JSON."""
     requests, responses = (
         {skill.id: {"summary": skill.name, "value": example(skill, vocabulary)} for skill in facts.skills}
         for example in (examples.example_body, examples.example_response)
@@ -115,6 +128,7 @@ def _send(facts: CardFacts, vocabulary: Vocabulary) -> Json:
 
 
 def _call(facts: CardFacts, vocabulary: Vocabulary) -> Json:
+    """The operation of the binding JSON-RPC."""
     requests = {
         skill.id: {"summary": skill.name, "value": examples.example_call(examples.example_body(skill, vocabulary))}
         for skill in facts.skills
@@ -127,7 +141,11 @@ def _call(facts: CardFacts, vocabulary: Vocabulary) -> Json:
     wrong_method = examples.STATUSES[405]
     error_responses = {
         str(code): _error_response(
-            examples.STATUSES[code], ref("JsonRpcError"), examples.example_json_rpc_error(vocabulary, code)
+            examples.STATUSES[code],
+            ref("JsonRpcError"),
+            examples.example_json_rpc_error(vocabulary, code),
+            # Over JSON-RPC, the other errors with this status have 200.
+            [AuthRequired] if code in AuthRequired.other_http else None,
         )
         for code in JSON_RPC_STATUSES
     }
@@ -149,6 +167,7 @@ def _call(facts: CardFacts, vocabulary: Vocabulary) -> Json:
 def _skill_operation(
     facts: CardFacts, name: str, summary: str, description: str, content: Json, responses: Json
 ) -> Json:
+    """What the operations of both bindings have in common."""
     operation: Json = {
         "operationId": name,
         "tags": ["Skills"],
@@ -160,7 +179,7 @@ def _skill_operation(
     }
     if facts.bearer_skills:
         # The empty requirement is for the skills of this route that require no token.
-        requirement: list[Json] = [{BEARER_SCHEME: []}]
+        requirement: list[Json] = [{BEARER_SCHEME: []}, *({each.scheme: [*facts.scopes]} for each in facts.issuers)]
         operation["security"] = requirement if facts.auth_type == "bearer" else [{}, *requirement]
     return operation
 
@@ -182,10 +201,16 @@ def _ok(description: str, media: Json) -> Json:
     }
 
 
-def _error_response(status: examples.Status, schema: Json, example: Json) -> Json:
-    lines = [f"- `{kind.code}`: {kind.description()}" for kind in status.kinds()]
+def _error_response(
+    status: examples.Status, schema: Json, example: Json, kinds: list[type[ProtocolError]] | None = None
+) -> Json:
+    """The response of one HTTP status: its error codes, its headers and an example.
+
+    `kinds` are the errors that have the status, if not all of `examples.Status.kinds`.
+    """
+    lines = [f"- `{kind.code}`: {kind.description()}" for kind in kinds or status.kinds()]
     response: Json = {
-        "description": "\n\n".join([status.meaning, "\n".join(lines)]),
+        "description": "\n\n".join([*([] if kinds else [status.meaning]), "\n".join(lines)]),
         "content": _json_content({"schema": schema, "example": example}),
     }
     if status.example.http in _STATUS_HEADERS:

@@ -20,6 +20,7 @@ from dealer_agent.config.settings import TracesSettings
 from dealer_agent.config.settings_problems import SettingsError
 from dealer_agent.delivery.loop import PROCESS_CONCURRENCY, DeliveryLoop
 from dealer_agent.delivery.outlets import outlets_of_dealer
+from dealer_agent.known_keys.issuers import RESOLVERS
 from dealer_agent.known_keys.known import REFRESH_SECONDS, KnownKeys
 from dealer_agent.open_installation import OpenInstallation, open_store
 from dealer_agent.outgoing.connections import http_client
@@ -86,7 +87,7 @@ async def serving(installation: Installation) -> AsyncIterator[ServedDealers]:
         budget = memory_budget(settings.installation.snapshot_memory_mib) if only is None else 0
         memory = DealerMemory(budget, folder / SNAPSHOTS / BUSIEST_FILE)
         rules = settings.service.address_rule, installation.address_rule
-        known_keys = process.known_keys = KnownKeys(opened.store, opened.owner, *rules)
+        known_keys = process.known_keys = KnownKeys(opened.store, opened.owner, *rules, RESOLVERS)
         await known_keys.refresh()
         process.nonces = nonces_of(opened)
         if isinstance(process.nonces, FileNonces):
@@ -192,6 +193,7 @@ def _keys(opened: OpenInstallation, stopped: threading.Event) -> InstallationKey
 
 
 def _process(installation: Installation) -> Process:
+    """What the dealers of this process share: limits of rates, and settings of the service."""
     settings, url = installation.file, installation.rate_limit_url
     blocks = INSTALLATION_BLOCKS if installation.only is None else BLOCKS
     return Process(

@@ -23,7 +23,7 @@ _SCOPES = ", ".join(SCOPES)
 def _scopes(scopes: list[str]) -> list[str]:
     for scope in scopes:
         if scope not in SCOPES:
-            raise typer.BadParameter(f"'{scope}' must be one of {_SCOPES}{did_you_mean(scope, SCOPES)}")
+            raise typer.BadParameter(f"'{scope}' must be one of {_SCOPES}{did_you_mean(scope, [*SCOPES])}")
     return sorted(set(scopes))
 
 

@@ -17,6 +17,7 @@ from dealer_agent.callers.policy import ANONYMOUS_LEADS_A_DAY
 from dealer_agent.config.agent_settings import AgentsSettings, automatic_quarantine_is_heard
 from dealer_agent.config.alert_settings import AlertSettings
 from dealer_agent.config.feeds import FeedFileSettings, Feeds, feeds_name_rooftops
+from dealer_agent.config.issuers import MOST_ISSUERS, IssuerSettings, issuers_differ
 from dealer_agent.config.rates import Rate, Skills
 from dealer_agent.config.sftp import SftpSettings
 from dealer_agent.dealers.profile import Profile
@@ -171,10 +172,14 @@ class SearchSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AuthSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which skills require a token (docs/protocol.md#authentication). `bearer` without `skills` means all of them."""
+    """Which skills require a token (docs/protocol.md#authentication). `bearer` without `skills` means all of them.
+
+    `issuers` give access tokens, besides the dealer itself.
+    """
 
     mode: Literal["none", "bearer"] = "none"
     skills: Skills = ()
+    issuers: Annotated[tuple[IssuerSettings, ...], Meta(max_length=MOST_ISSUERS), must_satisfy(issuers_differ)] = ()
 
 
 class _OtherRateLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -9,7 +9,7 @@ the server sends a request of its own and waits. That works over stdio. Over HTT
 there `server.mcp_questions` asks hosts of older revisions, and calls the tool as in the newest one."""
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Set
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
@@ -54,7 +54,7 @@ AskSkill = Callable[[Context, Skill, dict[str, Any]], Awaitable[SkillData | Skil
 class ToolServer:
     """What the tools of a dealer need. `skills` are the ids of those that the dealer offers.
 
-    `token_skills` are the ids of those that need a token in the HTTP request.
+    `refused` are the ids of those that the caller of this request may not use.
     """
 
     name: str
@@ -62,7 +62,7 @@ class ToolServer:
     terms: ConsentTerms
     skills: frozenset[str]
     ask: AskSkill
-    token_skills: frozenset[str] = frozenset()
+    refused: Set[str] = frozenset()
 
     def server(self, security: RequestStateSecurity) -> Server[Any]:
         """A server. `security` protects the state of calls that wait for an answer."""
@@ -86,6 +86,7 @@ class ToolServer:
     async def _call(
         self, context: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
+        """Answers the call of a tool. A lead may first need the answer of a person."""
         tool = TOOL_BY_NAME.get(params.name)
         if tool is None or tool.skill.id not in self.skills:
             names = ", ".join(each.name for each in TOOLS if each.skill.id in self.skills)
@@ -111,8 +112,7 @@ class ToolServer:
             )
         agent = agent_name(_client_name(context))
         lead = lead_payload(arguments, agent)
-        lacks_token = LEAD_SUBMIT.id in self.token_skills and "authorization" not in context.request.headers
-        if lacks_token or payload_problems(LEAD_SUBMIT, lead):
+        if LEAD_SUBMIT.id in self.refused or payload_problems(LEAD_SUBMIT, lead):
             # The person is not asked: the dealer refuses this lead, and says why. It counts as any other invalid lead.
             return _result(TOOL_BY_NAME[params.name], await self.ask(context, LEAD_SUBMIT, lead))
         if not _can_ask(context):
@@ -168,6 +168,7 @@ class ToolServer:
 
 @cache
 def _listed(skills: frozenset[str]) -> tuple[types.Tool, ...]:
+    """The tools of these skills, as the protocol lists them."""
     return tuple(
         types.Tool(
             name=tool.name,

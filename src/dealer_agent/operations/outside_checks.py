@@ -15,6 +15,7 @@ import httpx
 import msgspec
 
 from dealer_agent import __version__
+from dealer_agent.callers.access_token import read_keys
 from dealer_agent.dealers.profile import HttpChannel, Profile
 from dealer_agent.dealers.profile_checks import is_this_machine
 from dealer_agent.dealers.routing import CUSTOMER
@@ -22,6 +23,8 @@ from dealer_agent.delivery.attempt import NotDelivered, lease_outside_queue
 from dealer_agent.delivery.mail_server import MailServer
 from dealer_agent.delivery.outlet import Outlet
 from dealer_agent.delivery.outlets import outlets_of_dealer
+from dealer_agent.known_keys.fetching import FetchFailed
+from dealer_agent.known_keys.issuers import fetch_key_set
 from dealer_agent.leads.lead_view import LeadView, rooftop_view
 from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.operations.checks import DoctorFinding, Examined, local
@@ -69,6 +72,38 @@ def check_address(of: Examined) -> Iterator[DoctorFinding]:
         )
     else:
         yield DoctorFinding("ok", f"the card at {url} has the URLs of the settings")
+
+
+def check_issuers(of: Examined) -> Iterator[DoctorFinding]:
+    """The issuers of access tokens: their metadata, their keys, and the audience of their tokens."""
+    auth, service = of.dealer.auth, of.dealer.service
+    for issuer in auth.issuers:
+        try:
+            keys = read_keys(asyncio.run(fetch_key_set(issuer.key_source, of.dealer.address_rule)).body)
+        except FetchFailed as error:
+            yield DoctorFinding(
+                "problem",
+                f"the keys of {issuer.issuer} cannot be used: {error}",
+                "check issuer and jwks_url under [[auth.issuers]]; until then its tokens are refused",
+            )
+            continue
+        usable = keys.algorithms & set(issuer.algorithms)
+        if not usable:
+            has = ", ".join(sorted(keys.algorithms))
+            yield DoctorFinding(
+                "problem",
+                f"no key of {issuer.issuer} is for an algorithm of the settings: it has {has}",
+                "write one of them into algorithms under [[auth.issuers]]",
+            )
+        elif not issuer.audience and not service.public_url:
+            yield DoctorFinding(
+                "warning",
+                f"tokens of {issuer.issuer} have no audience that another machine knows",
+                "set public_url under [service], or audience under [[auth.issuers]]",
+            )
+        else:
+            audience = issuer.audience or of.dealer.base_url("")
+            yield DoctorFinding("ok", f"{issuer.issuer}: {len(keys)} keys; the audience is {audience}")
 
 
 def check_installation_address(of: Examined) -> Iterator[DoctorFinding]:
@@ -147,6 +182,7 @@ def _expiry(response: httpx.Response) -> datetime | None:
 
 
 def _words_of(error: BaseException) -> str:
+    """Why there is no response, in words."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):

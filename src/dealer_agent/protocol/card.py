@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from dealer_agent.protocol.published_versions import VOCABULARIES, PublishedVersion
-from dealer_agent.protocol.skill import Skill
+from dealer_agent.protocol.skill import SCOPES, Skill
 from dealer_agent.protocol.vocabulary import Vocabularies
 
 A2A_VERSION = "1.0"
@@ -17,15 +17,26 @@ TOKEN_VARIABLE = "DEALER_AGENT_TOKEN"  # noqa: S105 - the name of a variable, no
 """The environment variable with the bearer token, for the example commands and for `dealer-agent ask`."""
 _IDEMPOTENT = {"idempotency": True}
 """Declares that a lead is stored once for each idempotency key (docs/protocol.md#card-idempotency)."""
-BEARER_REQUIREMENT: list[dict[str, Any]] = [{"schemes": {BEARER_SCHEME: {"list": []}}}]
+
+
+@dataclass(frozen=True)
+class CardIssuer:
+    """An issuer whose access tokens the dealer accepts. `token_url` is empty if only its metadata has the URL.
+
+    `scheme` is the name of its security scheme.
+    """
+
+    scheme: str
+    openid_url: str
+    token_url: str = ""
 
 
 @dataclass(frozen=True)
 class CardFacts:
     """The content of the card of one service. URLs are absolute, without a trailing slash.
 
-    `skills` are switched on. `bearer_skills` are the ids of those that require a token. `consent_text` is what a tool
-    shows to a person before it sends a lead (docs/how-to/mcp.md#consent).
+    `skills` are switched on. `bearer_skills` are the ids of those that require a token. `issuers` give tokens besides
+    the dealer. `consent_text` is what a tool shows to a person before it sends a lead (docs/how-to/mcp.md#consent).
     """
 
     name: str
@@ -40,6 +51,13 @@ class CardFacts:
     skills: tuple[Skill, ...]
     bearer_skills: frozenset[str]
     consent_text: str = ""
+    issuers: tuple[CardIssuer, ...] = ()
+
+    @property
+    def scopes(self) -> dict[str, str]:
+        """The scopes of the skills, with their meaning."""
+        needed = {skill.scope for skill in self.skills}
+        return {scope: meaning for scope, meaning in SCOPES.items() if scope in needed}
 
     @property
     def auth_type(self) -> str:
@@ -143,14 +161,30 @@ def _card(facts: CardFacts, vocabularies: Vocabularies, uris: list[str], params:
         "defaultOutputModes": [mode for skill in facts.skills for mode in vocabularies.response_types(skill)],
         "skills": [_skill_entry(skill, facts, vocabularies) for skill in facts.skills],
     }
-    if facts.bearer_skills:
-        card["securitySchemes"] = {BEARER_SCHEME: {"httpAuthSecurityScheme": {"scheme": "Bearer"}}}
+    if facts.bearer_skills or facts.issuers:
+        bearer = {BEARER_SCHEME: {"httpAuthSecurityScheme": {"scheme": "Bearer"}}}
+        card["securitySchemes"] = bearer | {each.scheme: _scheme_of(each, facts) for each in facts.issuers}
     if facts.auth_type == "bearer":
-        card["securityRequirements"] = BEARER_REQUIREMENT
+        card["securityRequirements"] = _requirements(facts, [*facts.scopes])
     return card
 
 
+def _scheme_of(issuer: CardIssuer, facts: CardFacts) -> dict[str, Any]:
+    """The security scheme of an issuer, as A2A 1.0 has it."""
+    if not issuer.token_url:
+        return {"openIdConnectSecurityScheme": {"openIdConnectUrl": issuer.openid_url}}
+    flow = {"tokenUrl": issuer.token_url, "scopes": facts.scopes}
+    return {"oauth2SecurityScheme": {"flows": {"clientCredentials": flow}}}
+
+
+def _requirements(facts: CardFacts, scopes: list[str]) -> list[dict[str, Any]]:
+    """The schemes of which a caller needs one: a token of the dealer, or one of an issuer with these scopes."""
+    schemes = {BEARER_SCHEME: [], **{issuer.scheme: scopes for issuer in facts.issuers}}
+    return [{"schemes": {name: {"list": needed}}} for name, needed in schemes.items()]
+
+
 def _skill_entry(skill: Skill, facts: CardFacts, vocabularies: Vocabularies) -> dict[str, Any]:
+    """A skill as the card lists it."""
     entry = {
         "id": skill.id,
         "name": skill.name,
@@ -159,7 +193,9 @@ def _skill_entry(skill: Skill, facts: CardFacts, vocabularies: Vocabularies) -> 
         "inputModes": vocabularies.request_types(skill),
         "outputModes": vocabularies.response_types(skill),
     }
-    return entry | {"securityRequirements": BEARER_REQUIREMENT} if skill.id in facts.bearer_skills else entry
+    if skill.id not in facts.bearer_skills:
+        return entry
+    return entry | {"securityRequirements": _requirements(facts, [skill.scope])}
 
 
 def _in_snake_case(node: Any) -> Any:

@@ -13,6 +13,7 @@ add a class, and a line to this tree::
     ├── InvalidConsent
     ├── AppointmentTimeUnavailable
     ├── AuthRequired
+    │   └── Forbidden                    the same code, with status 403
     ├── RateLimited
     ├── InternalError
     ├── IdempotencyConflict
@@ -28,7 +29,7 @@ Published versions of the public protocol have two more codes (`protocol.version
 # ruff: noqa: D101, N818 - `meaning` describes a class. A class has the name of its code, without "Error".
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, Self
 
 from dealer_agent.protocol.vocabulary import Vocabulary
 
@@ -43,6 +44,8 @@ class ProtocolError(Exception):
     code: ClassVar[str]
     http: int
     """The HTTP status."""
+    other_http: ClassVar[frozenset[int]] = frozenset()
+    """The HTTP statuses that this code may have besides."""
     json_rpc: int = -32000
     """The number of JSON-RPC in the vocabulary `proto`."""
     json_rpc_autoagent: int | None = None
@@ -214,11 +217,47 @@ class AppointmentTimeUnavailable(ProtocolError):
 class AuthRequired(ProtocolError):
     code = "AUTH_REQUIRED"
     http = 401
-    meaning = "The bearer token is missing or invalid, or the dealer does not allow this to the caller (403)."
-    action = "The dealer hands out tokens."
+    other_http = frozenset({403})
+    meaning = (
+        "The bearer token is missing or invalid (401). Or it lacks the scope of the skill, or the dealer does not "
+        "allow this to the caller (403)."
+    )
+    action = "The dealer hands out tokens, and names the issuers whose tokens it accepts."
     example = ("This skill asks for a bearer token.",)
-    keeps_http = True
     headers: tuple[tuple[str, str], ...] = (("www-authenticate", "Bearer"),)
+    problem: Literal["", "invalid_token", "insufficient_scope"] = ""
+    """What is wrong with the token (RFC 6750). Empty: there was none, or nothing is wrong with it."""
+    scope: str = ""
+    """The scope that the skill needs; empty if it is not known."""
+
+    @classmethod
+    def of_token(cls, message: str) -> Self:
+        """The refusal of a token that is not valid."""
+        refusal = cls(message)
+        refusal.problem = "invalid_token"
+        return refusal
+
+    @classmethod
+    def of_skill(cls, message: str, scope: str) -> Self:
+        """The refusal of a caller without a token for a skill that needs one with this scope."""
+        refusal = cls(message)
+        refusal.scope = scope
+        return refusal
+
+
+class Forbidden(AuthRequired):
+    """The code AUTH_REQUIRED for a caller that is known, and may not do this: 403, also over JSON-RPC."""
+
+    http = 403
+    keeps_http = True
+    headers = ()
+
+    @classmethod
+    def of_scope(cls, message: str, scope: str) -> Self:
+        """The refusal of a valid token without this scope."""
+        refusal = cls.of_skill(message, scope)
+        refusal.problem = "insufficient_scope"
+        return refusal
 
 
 class RateLimited(ProtocolError):
@@ -308,16 +347,6 @@ class VersionNotSupported(ProtocolError):
     meaning = "A2A: send `A2A-Version: 1.0`, or leave the header out."
     action = ""
     example = ("This agent speaks A2A 1.0: send A2A-Version: 1.0.", {"supported": ["1.0"]})
-
-
-def forbidden(message: str, challenge: str | None = None) -> AuthRequired:
-    """The error for a caller that is known, and may not do this: AUTH_REQUIRED with status 403.
-
-    `challenge` is the header `WWW-Authenticate`, if another token would help.
-    """
-    error = AuthRequired(message, http=403)
-    error.headers = () if challenge is None else (("www-authenticate", challenge),)
-    return error
 
 
 ERRORS: dict[str, type[ProtocolError]] = {kind.code: kind for kind in ProtocolError.__subclasses__()}

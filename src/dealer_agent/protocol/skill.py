@@ -117,6 +117,11 @@ class LeadReceipt(Struct, frozen=True, kw_only=True):
     dealer: DealerContact | UnsetType = UNSET
 
 
+READ_SCOPE = "inventory:read"
+LEAD_SCOPE = "leads:write"
+SCOPES = {READ_SCOPE: "Read the dealer, the stock and vehicles.", LEAD_SCOPE: "Send leads."}
+"""The scopes of access tokens, with what each allows (docs/protocol.md#scopes)."""
+
 ReadingPayload = DealerInformationRequest | InventoryFacetsRequest | InventorySearchRequest | InventoryVehicleRequest
 Payload = ReadingPayload | LeadSubmitRequest
 
@@ -156,7 +161,6 @@ class Skill:
         return self.id.replace(".", "_")
 
 
-READ_SCOPE = "inventory:read"
 DEALER_INFORMATION = Skill(
     id="dealer.information",
     stem="dealer-information",
@@ -212,13 +216,11 @@ LEAD_SUBMIT = Skill(
     "trade-in and an appointment.",
     tags=("lead", "appointment", "trade-in", "test-drive"),
     default_rate="10/minute",
-    scope="leads:write",
+    scope=LEAD_SCOPE,
     is_lead=True,
 )
 
 SKILLS: tuple[Skill, ...] = (DEALER_INFORMATION, INVENTORY_FACETS, INVENTORY_SEARCH, INVENTORY_VEHICLE, LEAD_SUBMIT)
-
-SCOPES: tuple[str, ...] = tuple(dict.fromkeys(skill.scope for skill in SKILLS))
 
 SKILL_BY_REQUEST_TYPE: dict[str, Skill] = {skill.request_type: skill for skill in SKILLS}
 SKILL_BY_ID: dict[str, Skill] = {skill.id: skill for skill in SKILLS}

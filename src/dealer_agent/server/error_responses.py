@@ -33,7 +33,7 @@ def as_protocol_error(cause: Exception, request_id: str) -> ProtocolError:
     if isinstance(cause, DealerUnknown):
         return UnsupportedSkill("There is nothing at this address.")
     if isinstance(cause, TokenRevoked):
-        return AuthRequired(NOT_VALID_HERE)
+        return AuthRequired.of_token(NOT_VALID_HERE)
     # The message of another package's exception may contain what a customer wrote. A StorageError's never does.
     problem = {"problem": str(cause)} if isinstance(cause, StorageError) else {}
     ids = {"request_id": request_id, "error_id": f"err_{request_id}"}

@@ -11,22 +11,26 @@ If machines share their rate limits, a guard only notes what it counts. `pass_gu
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
-from time import perf_counter
+from time import perf_counter, time
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_plus
 
+from starlette.types import Scope
+
 from dealer_agent.callers import ANONYMOUS, Caller, Policy, signed
+from dealer_agent.callers.access_token import TokenRefused
 from dealer_agent.callers.policy import ALLOWED, LEADS_A_DAY
 from dealer_agent.http_signatures import signature_base
 from dealer_agent.http_signatures.errors import SignatureRefused
 from dealer_agent.http_signatures.web_bot_auth import Verified, check_body, check_lead
 from dealer_agent.protocol.envelope import LEAD, Request
-from dealer_agent.protocol.errors import AuthRequired, ProtocolError, UnsupportedSkill, VersionNotSupported, forbidden
+from dealer_agent.protocol.errors import AuthRequired, Forbidden, ProtocolError, UnsupportedSkill, VersionNotSupported
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.problems import Problem, validation_error
+from dealer_agent.protocol.skill import Skill
 from dealer_agent.protocol.task_list import TaskPage
 from dealer_agent.protocol.version_errors import extension_not_named
 from dealer_agent.protocol.version_payloads import version_error
@@ -40,7 +44,7 @@ from dealer_agent.server.log import LONGEST_CALLER, RequestLine
 from dealer_agent.server.nonces import FileNonces, StoredNonces, key_of
 from dealer_agent.server.service import BAD_TOKENS_RULE, MALFORMED_LEADS_RULE, Service
 from dealer_agent.server.signers import find_signer, replayed
-from dealer_agent.server.tokens import bearer_token
+from dealer_agent.server.tokens import PREFIX, bearer_token
 
 if TYPE_CHECKING:
     # Only with the extra `traces`.
@@ -75,6 +79,7 @@ class IncomingRequest:
     `headers` have lower-case names. `fields` has the last header of each name. The ULID in `line` is the id of the
     response, of its error and of its log line. `uncounted` and `unchecked_nonce` wait for what machines share. `span`
     is open if traces are on. `path` is as it was sent. `signature` is that of the caller, if it has signed the request.
+    Without `is_traced`, there is no span.
     """
 
     binding: Binding
@@ -89,6 +94,7 @@ class IncomingRequest:
     decoded: tuple[bytes, Request | ProtocolError | TaskPage] | None = None
     uncounted: tuple[Count, ...] = ()
     span: "Span | None" = None
+    is_traced: InitVar[bool] = True
     started: float = field(init=False)
     line: RequestLine = field(init=False)
     vocabulary: Vocabulary = field(init=False)
@@ -102,14 +108,20 @@ class IncomingRequest:
     is_lead: bool = field(init=False)
     request: Request = field(init=False)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, is_traced: bool) -> None:
+        """Begins the log line and the span of the request, and finds the client's address."""
         self.started = self.service.used_at = perf_counter()
         self.line = RequestLine(new_ulid(), self.binding.name)
         self.vocabulary = self.service.vocabularies.default
-        if self.service.traces is not None:
+        if is_traced and self.service.traces is not None:
             parent = self.fields.get(b"traceparent")
             self.span = self.service.traces.begin_request(self.binding.name, self.service.dealer_id, parent)
         self.address = client_address(self.peer, self.headers, self.service.settings.service.trusted_networks)
+
+    @property
+    def scope(self) -> Scope:
+        """What an ASGI scope has of the client."""
+        return {"client": None if self.peer is None else (self.peer, 0), "headers": self.headers}
 
     @property
     def signed_head(self) -> signature_base.Request:
@@ -167,19 +179,28 @@ def count_address(incoming: IncomingRequest) -> None:
 
 
 def check_token(incoming: IncomingRequest) -> None:
-    """Finds the caller. Refuses an unknown token (401).
+    """Finds the caller. Refuses a wrong token (401).
 
-    Requests with unknown tokens have a rate limit of their own for each IP address (429). So they do not use up the
-    rate of other buyers with the same IP address.
+    Requests with wrong tokens have a rate limit of their own for each IP address (429). So they do not use up the rate
+    of other buyers with the same IP address.
+
+    A token that begins with `dat_` is the dealer's own. No JSON Web Token begins so: its first bytes are an object.
     """
     service, authorization = incoming.service, incoming.fields.get(b"authorization")
     token = None if authorization is None else bearer_token(authorization.decode("latin-1"))
     if token is None:
         return
-    caller = service.tokens.owner(token)
+    words = NOT_VALID_HERE
+    if service.settings.auth.issuers and not token.startswith(f"{PREFIX}_"):
+        try:
+            caller = service.access_tokens.caller_of(token, time())
+        except TokenRefused as refused:
+            caller, words = None, str(refused)
+    else:
+        caller = service.tokens.owner(token)
     if caller is None:
         incoming.count(BAD_TOKENS_RULE, incoming.address)
-        raise AuthRequired(NOT_VALID_HERE)
+        raise AuthRequired.of_token(words)
     incoming.caller = caller
 
 
@@ -225,7 +246,7 @@ def check_policy(incoming: IncomingRequest) -> None:
     incoming.line.caller = caller.identity[:LONGEST_CALLER]
     incoming.policy = service.policies.of(caller)
     if incoming.policy.is_blocked:
-        raise forbidden("This dealer has blocked this agent.")
+        raise Forbidden("This dealer has blocked this agent.")
 
 
 def count_body(incoming: IncomingRequest) -> None:
@@ -236,8 +257,11 @@ def count_body(incoming: IncomingRequest) -> None:
 
 
 def check_digest(incoming: IncomingRequest) -> None:
-    """Refuses a body that is not the one that the caller has signed (401)."""
-    if incoming.signature is not None:
+    """Refuses a body that is not the one that the caller has signed (401).
+
+    A request that `/mcp` makes has no headers of a signature: the signed body is that of the request to `/mcp`.
+    """
+    if incoming.signature is not None and b"signature-input" in incoming.fields:
         try:
             check_body(incoming.signature, incoming.body)
         except SignatureRefused as refused:
@@ -327,24 +351,34 @@ def check_skill(incoming: IncomingRequest) -> None:
 def check_skill_caller(incoming: IncomingRequest) -> None:
     """Refuses an anonymous caller of a skill that is closed to such callers (401), and a known one without right (403).
 
-    A known caller needs the scope of the skill, if its token has scopes, and a policy that allows the skill. The
-    signature of a lead must cover all of it (401).
+    The signature of a lead must cover all of it (401).
     """
-    skill, caller = incoming.request.skill, incoming.caller
-    if skill.is_lead and incoming.signature is not None:
+    if incoming.request.skill.is_lead and incoming.signature is not None:
         try:
             check_lead(incoming.signature)
         except SignatureRefused as refused:
             raise refuse_signature(incoming, refused) from None
+    refusal = skill_refusal(incoming, incoming.request.skill)
+    if refusal is not None:
+        raise refusal
+
+
+def skill_refusal(incoming: IncomingRequest, skill: Skill) -> AuthRequired | None:
+    """Why the caller may not use a skill. None if it may.
+
+    A known caller needs the scope of the skill, if its token has scopes, and a policy that allows the skill.
+    """
+    caller = incoming.caller
     if not caller.is_known:
-        if skill.id in incoming.service.closed_skills:
-            raise AuthRequired(f"{skill.id} asks for a token: Authorization: Bearer <ACCESS_TOKEN>.")
-        return
+        if skill.id not in incoming.service.closed_skills:
+            return None
+        words = f"{skill.id} asks for a token: Authorization: Bearer <ACCESS_TOKEN>."
+        return AuthRequired.of_skill(words, skill.scope)
     if caller.scopes is not None and skill.scope not in caller.scopes:
-        challenge = f'Bearer error="insufficient_scope", scope="{skill.scope}"'
-        raise forbidden(f"The token lacks the scope {skill.scope}.", challenge)
+        return Forbidden.of_scope(f"{skill.id} needs a token with the scope {skill.scope}.", skill.scope)
     if not incoming.policy.allows(skill.id):
-        raise forbidden(f"This dealer does not allow {skill.id} to this agent.")
+        return Forbidden(f"This dealer does not allow {skill.id} to this agent.")
+    return None
 
 
 def count_skill(incoming: IncomingRequest) -> None:
@@ -371,14 +405,9 @@ def check_payload(incoming: IncomingRequest) -> None:
         raise error
 
 
-HEAD_GUARDS: tuple[Guard, ...] = (
-    check_declared_size,
-    check_media_type,
-    count_address,
-    check_token,
-    check_signature,
-    check_policy,
-)
+CALLER_GUARDS: tuple[Guard, ...] = (check_token, check_signature, check_policy)
+"""They decide the caller from the headers, also those of a request to `/mcp`."""
+HEAD_GUARDS: tuple[Guard, ...] = (check_declared_size, check_media_type, count_address, *CALLER_GUARDS)
 BODY_GUARDS: tuple[Guard, ...] = (count_body, check_digest, check_size)
 REQUEST_GUARDS: tuple[Guard, ...] = (
     decode,

@@ -2,8 +2,9 @@
 
 Each request stands alone, so any worker and any replica can answer it, and a process keeps nothing after the response.
 `mcp_questions` has the questions to people for hosts of older revisions. A tool call becomes a request of the caller to
-the skill, with the caller's IP address and token, and passes `request_pipeline.answer`: the same guards, limits, counts
-and logs as at the root.
+the skill, with the caller's IP address, and passes `request_pipeline.answer`: the same guards, limits, counts and logs
+as at the root. The token or the signature of the MCP request decides the caller once. A host that can log in gets 401
+or 403, as the authorization of MCP has it. Without an issuer, a host that lacks a token gets an error of the tool.
 
 The SDK is imported in a thread when the first request comes, because few dealers need it.
 """
@@ -26,18 +27,26 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from dealer_agent import __version__
-from dealer_agent.apidocs.discovery import mcp_server_name
+from dealer_agent.apidocs.discovery import MCP_PATH, mcp_server_name
 from dealer_agent.apidocs.openapi import server_root
 from dealer_agent.leads.consent import consent_terms
 from dealer_agent.mcp_tools.consent import ANSWER_SECONDS, ConsentTerms
 from dealer_agent.mcp_tools.words import SkillData, SkillError
-from dealer_agent.protocol.errors import SchemaValidationFailed
+from dealer_agent.protocol.errors import AuthRequired, SchemaValidationFailed
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.json_body import PARSE_ERROR, read_json
-from dealer_agent.protocol.skill import LEAD_SUBMIT, Skill
+from dealer_agent.protocol.skill import LEAD_SUBMIT, SKILLS, Skill
 from dealer_agent.server.bindings import MCP
 from dealer_agent.server.body import JSON, ClientGoneError, read_body
-from dealer_agent.server.guards import COUNTED_BYTES, IncomingRequest
+from dealer_agent.server.challenges import Headers, challenge
+from dealer_agent.server.guards import (
+    CALLER_GUARDS,
+    COUNTED_BYTES,
+    IncomingRequest,
+    check_digest,
+    pass_guards,
+    skill_refusal,
+)
 from dealer_agent.server.log import code_positions
 from dealer_agent.server.mcp_questions import (
     REVISION,
@@ -64,8 +73,11 @@ INVALID_REQUEST = -32600
 LEAD_TOOL = LEAD_SUBMIT.rate_setting
 """The name of the tool that asks a person."""
 
-_PASSED_ON = frozenset({b"authorization", b"user-agent", b"x-forwarded-for", b"traceparent"})
+_PASSED_ON = frozenset({b"user-agent", b"x-forwarded-for", b"traceparent"})
 """The headers of an MCP request that the request to the skill has too."""
+_PROOFS = frozenset({b"authorization", b"signature-input"})
+"""A request with one of these headers proves its caller."""
+_SKILL_OF_TOOL = {skill.rate_setting: skill for skill in SKILLS}
 _HEADERS = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")]
 
 
@@ -92,9 +104,13 @@ class McpEndpoint:
                 await problem(scope, receive, send)
             elif resumes:
                 await service.count_request(MCP_RULE, scope)
+                await _find_caller(scope)
                 await self._resume(scope, receive, respond, fields)
             else:
                 await self._post(scope, receive, respond, fields)
+        except AuthRequired as refused:
+            headers = challenge(refused, service, scope, MCP_PATH)
+            await _json_rpc_error(refused.http, refused.coded_message, headers=headers)(scope, receive, respond)
         except ClientGoneError:
             return
 
@@ -111,12 +127,14 @@ class McpEndpoint:
             partial(service.process.room_for_unknown_type, _peer(scope), scope["headers"]),
         )
         await service.count_request(MCP_RULE, scope, max(1, -(-len(body) // COUNTED_BYTES)))
+        await _find_caller(scope, body)
         try:
             message = read_json(body)
         except SchemaValidationFailed as error:
             # The SDK has no bounds on the number of values and on their levels.
             await _json_rpc_error(400, error.message, PARSE_ERROR)(scope, receive, send)
             return
+        _check_login(scope, message)
         if b"mcp-session-id" in fields:
             await self._loaded()
             session = session_of(service, fields[b"mcp-session-id"].decode("latin-1"))
@@ -181,6 +199,7 @@ class McpEndpoint:
             await _NO_SESSION(scope, receive, send)
 
     async def _loaded(self) -> "type[tool_server.ToolServer]":
+        """The class of the tool servers. Its SDK is imported at the first request, because most services get none."""
         if self._tools is None:
             # A thread, because other requests must be answered meanwhile.
             module = await asyncio.to_thread(import_module, "dealer_agent.mcp_tools.tool_server")
@@ -189,6 +208,40 @@ class McpEndpoint:
             self._tools = module.ToolServer
         tools: type[tool_server.ToolServer] = self._tools
         return tools
+
+
+async def _find_caller(scope: Scope, body: bytes = b"") -> None:
+    """Leaves the request to `/mcp` in the scope, with its caller. Raises AuthRequired and RateLimited.
+
+    A host without proof that cannot log in stays anonymous: the tool then says what is missing.
+    """
+    service: Service = scope["service"]
+    headers = scope["headers"]
+    outer = scope["outer"] = IncomingRequest(
+        MCP,
+        service,
+        headers,
+        dict(headers),
+        _peer(scope),
+        scope.get("raw_path") or scope["path"].encode(),
+        scope["query_string"],
+        is_traced=False,
+    )
+    outer.body, outer.policy = body, service.anonymous_policy
+    if service.settings.auth.issuers or not outer.fields.keys().isdisjoint(_PROOFS):
+        await pass_guards((*CALLER_GUARDS, check_digest), outer)
+
+
+def _check_login(scope: Scope, message: object) -> None:
+    """Raises AuthRequired if the caller may not call a tool, and an issuer could give it a token for that."""
+    outer: IncomingRequest = scope["outer"]
+    if not outer.service.settings.auth.issuers:
+        return
+    match message:
+        case {"method": "tools/call", "params": {"name": str(name)}} if name in _SKILL_OF_TOOL:
+            refusal = skill_refusal(outer, _SKILL_OF_TOOL[name])
+            if refusal is not None:
+                raise refusal
 
 
 def _is_handshake(message: object) -> bool:
@@ -230,7 +283,7 @@ async def _serve(tools: "type[tool_server.ToolServer]", scope: Scope, body: byte
         terms=_terms(service),
         skills=service.settings.service.skills,
         ask=_ask,
-        token_skills=service.closed_skills,
+        refused={skill.id for skill in SKILLS if skill_refusal(scope["outer"], skill) is not None},
     ).server(
         RequestStateSecurity(
             keys=[service.mcp_key], ttl=ANSWER_SECONDS, bind_principal=_caller, audience=service.dealer_id
@@ -253,12 +306,13 @@ async def _serve(tools: "type[tool_server.ToolServer]", scope: Scope, body: byte
 
 
 def _caller(context: Any) -> str | None:
-    """What binds the state of a call to its caller: the token. A caller without a token may change its IP address."""
-    authorization: str | None = context.request.headers.get("authorization")
-    return authorization
+    """What binds the state of a call to its caller: its identity. An anonymous caller may change its IP address."""
+    outer: IncomingRequest = context.request.scope["outer"]
+    return outer.caller.identity or None
 
 
 def _terms(service: Service) -> ConsentTerms:
+    """What a person is asked to agree to. It is made once for each dealer."""
     if _terms not in service.documents:
         about = msgspec.json.decode(service.dealer.information)
         service.documents[_terms] = consent_terms(about, service.card.consent_text, service.card.http_json_url)
@@ -282,7 +336,9 @@ async def _ask(context: Any, skill: Skill, payload: dict[str, Any]) -> SkillData
         (b"content-type", JSON.encode()),
         (b"content-length", str(len(body)).encode()),
     ]
+    outer: IncomingRequest = request.scope["outer"]
     incoming = IncomingRequest(MCP, service, headers, dict(headers), _peer(request.scope))
+    incoming.caller, incoming.signature = outer.caller, outer.signature
 
     async def receive() -> Message:
         return {"type": "http.request", "body": body, "more_body": False}
@@ -339,9 +395,9 @@ def _is_loopback(name: str) -> bool:
     return ip_address(name.removeprefix("[").removesuffix("]")).is_loopback
 
 
-def _json_rpc_error(status: int, words: str, number: int = INVALID_REQUEST) -> Response:
+def _json_rpc_error(status: int, words: str, number: int = INVALID_REQUEST, headers: Headers = ()) -> Response:
     error = {"jsonrpc": "2.0", "id": None, "error": {"code": number, "message": words}}
-    return Response(msgspec.json.encode(error), status, dict(_DECODED_HEADERS), media_type=JSON)
+    return Response(msgspec.json.encode(error), status, dict((*_DECODED_HEADERS, *headers)), media_type=JSON)
 
 
 _DECODED_HEADERS = [(name.decode(), value.decode()) for name, value in _HEADERS]
@@ -353,7 +409,10 @@ _NO_QUESTION = _json_rpc_error(400, "No question waits for this answer.")
 
 def _with_headers(send: Send, origin: bytes | None) -> Send:
     """Adds the headers that every response has. A page may read the response only if its origin was accepted."""
-    page = [(b"access-control-allow-origin", origin), (b"access-control-expose-headers", b"mcp-session-id")]
+    page = [
+        (b"access-control-allow-origin", origin),
+        (b"access-control-expose-headers", b"mcp-session-id, www-authenticate"),
+    ]
     more = _HEADERS + ([*page, (b"vary", b"origin")] if origin else [])
 
     async def with_headers(message: Message) -> None:

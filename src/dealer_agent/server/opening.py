@@ -12,6 +12,8 @@ from weakref import WeakSet
 from dealer_agent import __version__
 from dealer_agent.apidocs.discovery import KEYS_PATH
 from dealer_agent.callers import PolicyBook
+from dealer_agent.callers.issuer import Issuer
+from dealer_agent.callers.issuer_metadata import openid_url
 from dealer_agent.callers.policy import Policies
 from dealer_agent.catalogue_loading.snapshot_folder import SnapshotFolder
 from dealer_agent.catalogue_loading.snapshot_loader import FILE, SnapshotLoader
@@ -24,9 +26,11 @@ from dealer_agent.encryption.card_signer import CardSigner
 from dealer_agent.lead_intake.intake import LeadIntake
 from dealer_agent.mcp_tools.consent import consent_text
 from dealer_agent.open_installation import OpenInstallation
-from dealer_agent.protocol.card import CardFacts
+from dealer_agent.protocol.card import CardFacts, CardIssuer
 from dealer_agent.protocol.skill import SKILLS
 from dealer_agent.protocol.vocabulary import vocabularies_of
+from dealer_agent.server.access_tokens import AccessTokens
+from dealer_agent.server.challenges import audiences
 from dealer_agent.server.limits import DealerLimits, RateLimits
 from dealer_agent.server.metrics import WorkerMetrics
 from dealer_agent.server.service import RPC, Process, Service
@@ -96,6 +100,7 @@ class DealerOpener:
         revision, admitted, snapshot = await asyncio.to_thread(_read, store, profile.id, snapshots)
         rules = settings.rate_limits.by_rule
         is_only = installation.only is not None
+        card = _card_facts(settings, installation.listens_at)
         if process.shared_policies is None:
             process.shared_policies = {} if is_only else await asyncio.to_thread(shared_policies, store)
         limits = process.limits if is_only else process.limits.of_dealer(profile.id, rules)
@@ -105,6 +110,7 @@ class DealerOpener:
             loaded=revision._replace(stock=snapshot.revision),
             dealer=dealer_of(profile, intake, settings.search, snapshot.catalogue, snapshot.at),
             tokens=admitted.tokens,
+            access_tokens=_access_tokens(settings, card.http_json_url, process),
             policies=PolicyBook(
                 admitted.policies,
                 process.shared_policies,
@@ -115,7 +121,7 @@ class DealerOpener:
             limits=limits,
             shared_limits=self._shared_limits(limits, profile.id, rules, cipher),
             settings=settings,
-            card=_card_facts(settings, installation.listens_at),
+            card=card,
             mcp_key=cipher.permanent_key("mcp request state"),
             mcp_answers=McpAnswers(store, profile.id),
             signer=card_signer(settings, installation.listens_at, cipher),
@@ -167,6 +173,7 @@ class Admitted(NamedTuple):
 
 
 def _read(store: Store, dealer_id: str, snapshots: SnapshotLoader) -> tuple[ChangeCounters, Admitted, LoadedSnapshot]:
+    """What a service needs from the database: the counters of changes, the callers and the stock."""
     # The revision first: a later change is then loaded by the refresher.
     with store.read(dealer_id) as tx:
         revision = read_revision(tx)
@@ -187,6 +194,26 @@ def shared_policies(store: Store) -> Policies:
     """The policies of an installation, which hold for all its dealers."""
     with store.read(ALL_DEALERS) as tx:
         return read_policies(tx)
+
+
+def _access_tokens(settings: Settings, url: str, process: Process) -> AccessTokens:
+    """The access tokens of a dealer at this URL. The keys of its issuers are fetched from now on."""
+    if process.known_keys is not None:
+        process.known_keys.pin(each.key_source for each in settings.auth.issuers)
+    issuers = (
+        (
+            Issuer(
+                url=each.issuer,
+                audiences=frozenset({each.audience}) if each.audience else audiences(url),
+                algorithms=frozenset(each.algorithms),
+                clients=frozenset(each.clients),
+                client_claim=each.client_claim,
+            ),
+            each.key_source,
+        )
+        for each in settings.auth.issuers
+    )
+    return AccessTokens(settings.dealer.id, issuers, process.known_keys, process.verified_tokens)
 
 
 def note_first_time(store: Store, dealer_id: str, now: datetime) -> None:
@@ -223,5 +250,9 @@ def _card_facts(settings: Settings, listens_at: str) -> CardFacts:
         documentation_url=f"{base}/docs",
         skills=tuple(skill for skill in SKILLS if skill.id in settings.service.skills),
         bearer_skills=settings.token_skills,
+        issuers=tuple(
+            CardIssuer(f"issuer-{number}", openid_url(each.issuer), each.token_url)
+            for number, each in enumerate(settings.auth.issuers, 1)
+        ),
         consent_text=consent_text(settings.leads.consent_text, profile.name),
     )

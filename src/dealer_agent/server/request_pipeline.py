@@ -25,6 +25,7 @@ from dealer_agent.protocol.vocabulary import Vocabulary
 from dealer_agent.server.admission import too_busy
 from dealer_agent.server.bindings import Binding
 from dealer_agent.server.body import JSON, ClientGoneError, read_body
+from dealer_agent.server.challenges import challenge
 from dealer_agent.server.counting import UNKNOWN_SKILL, lead_outcome
 from dealer_agent.server.documents import HEAD_LINES
 from dealer_agent.server.error_responses import as_protocol_error
@@ -147,6 +148,7 @@ async def handle_post(binding: Binding, service: Service, scope: Scope, receive:
 
 
 def _read(incoming: IncomingRequest) -> SkillResponse:
+    """The result of a reading skill. It is counted for the daily counts."""
     service, request = incoming.service, incoming.request
     if incoming.span is None:
         result = read(service.dealer, request)
@@ -184,6 +186,7 @@ async def _submit_lead(incoming: IncomingRequest) -> SkillResponse:
 
 
 def _success(incoming: IncomingRequest, result: SkillResponse) -> HttpResponse:
+    """The response with the result of a skill."""
     version = incoming.binding.version
     if version is not None:
         data = b"".join((result.data, *result.rest))
@@ -204,10 +207,13 @@ def _failure(incoming: IncomingRequest, cause: Exception) -> HttpResponse:
     status, body = incoming.binding.encode_error(
         error, incoming.vocabulary, error_id, datetime.now(UTC), incoming.call_id
     )
-    if incoming.binding.version is not None and isinstance(error, AuthRequired):
-        # No published version has a payload for this.
-        incoming.media_type = PLAIN_TEXT
-    return _response(incoming, status, error.headers, [body])
+    headers: Iterable[tuple[str, str]] = error.headers
+    if isinstance(error, AuthRequired):
+        headers = challenge(error, incoming.service, incoming.scope)
+        if incoming.binding.version is not None:
+            # No published version has a payload for this.
+            incoming.media_type = PLAIN_TEXT
+    return _response(incoming, status, headers, [body])
 
 
 def _response(

@@ -19,8 +19,9 @@ from dealer_agent.protocol.errors import ProtocolError, PushNotificationNotSuppo
 from dealer_agent.protocol.published_versions import PUBLISHED_VERSIONS
 from dealer_agent.protocol.schemas import published_schemas
 from dealer_agent.protocol.task_list import task_page
-from dealer_agent.protocol.well_known import ARD_PATH, CARD_PATH, CATALOG_PATH
+from dealer_agent.protocol.well_known import ARD_PATH, CARD_PATH, CATALOG_PATH, PROTECTED_RESOURCE_PATH
 from dealer_agent.server.body import JSON
+from dealer_agent.server.challenges import mcp_resource_document, resource_document
 from dealer_agent.server.customer_routes import customer_routes
 from dealer_agent.server.documents import (
     CARD_SECONDS,
@@ -69,6 +70,8 @@ def routes() -> list[Route]:
         Route("/cards/1.0.0.json", _addressed(lambda here: card_of_revision(here, "1.0.0"))),
         Route("/cards/0.1.0.json", _addressed(lambda here: card_of_revision(here, "0.1.0"))),
         Route(discovery.KEYS_PATH, _kept(keys_document)),
+        Route(PROTECTED_RESOURCE_PATH, _addressed(resource_document)),
+        Route(PROTECTED_RESOURCE_PATH + discovery.MCP_PATH, _addressed(mcp_resource_document)),
         Route(CATALOG_PATH, _addressed(catalog_document)),
         Route(ARD_PATH, _addressed(catalog_document)),
         Route(discovery.MCP_CARD_PATH, _addressed(mcp_card_document)),
@@ -147,6 +150,7 @@ def _addressed(make: Callable[[Service], Document]) -> Handler:
 
 
 def _document(service: Service, make: Callable[[Service], Document]) -> Document:
+    """A document of the dealer, which is made once and kept."""
     if make not in service.documents:
         service.documents[make] = made = make(service)
         service.document_bytes += len(made.body)

@@ -19,6 +19,7 @@ from dealer_agent.inventory.catalogue import Catalogue
 from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.protocol.errors import RateLimited
 from dealer_agent.protocol.published_versions import PUBLISHED_VERSIONS, PublishedVersion, VersionName
+from dealer_agent.protocol.well_known import PROTECTED_RESOURCE_PATH
 from dealer_agent.server.bindings import HTTP_JSON, JSON_RPC, Binding, http_json_of, json_rpc_of
 from dealer_agent.server.client_address import is_from
 from dealer_agent.server.service import MESSAGE_SEND, RPC, Process, Service
@@ -70,8 +71,15 @@ class Addresses:
     def locate(self, host: str, path: str) -> DealerPath | None:
         """The dealer at a host and path. None if no enabled dealer answers there.
 
-        A host of a dealer never leads to another dealer.
+        A host of a dealer never leads to another dealer. The path of a dealer may follow that of its metadata about
+        tokens (RFC 9728), which is then the path below its root.
         """
+        if path.startswith(f"{PROTECTED_RESOURCE_PATH}/"):
+            of = self._locate(host, path.removeprefix(PROTECTED_RESOURCE_PATH))
+            return of and of._replace(path=PROTECTED_RESOURCE_PATH + of.path.rstrip("/"))
+        return self._locate(host, path)
+
+    def _locate(self, host: str, path: str) -> DealerPath | None:
         if self.only is not None:
             return self._place_of_only(self.only, path)
         dealer_id = self.hosts.get(host_name(host))
@@ -94,6 +102,7 @@ class Addresses:
         return found
 
     def _place_of_only(self, dealer_id: str, path: str) -> DealerPath:
+        """The path below the root of the only dealer."""
         if path == self.base_path:
             return DealerPath(dealer_id, "/")
         # The agent card is at the root of the site, also if everything else is below a base path.

@@ -22,6 +22,7 @@ from dealer_agent.leads.customer_links import CustomerLinks
 from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.errors import RateLimited
 from dealer_agent.protocol.vocabulary import Vocabularies
+from dealer_agent.server.access_tokens import AccessTokens, VerifiedTokens
 from dealer_agent.server.admission import Admission
 from dealer_agent.server.client_address import scope_address, share_address, undeclared_proxy
 from dealer_agent.server.counting import DealerCounts, RequestCounts
@@ -63,11 +64,11 @@ class Process:
     machines share. `counts` are those of requests, by dealer. `ready`: stock and tokens are up to date. `leads` says
     whether leads can be stored now. `failed_leads` counts the leads of each dealer that were answered with an error of
     the service, until `alerts` stores their number. `connections` are those of clients, from the first one on.
-    `forwarded_by` is the address of a proxy that the settings do not name, once its requests were seen, which sets
-    `proxy_noticed`. `refused` counts the requests that each rate limit has refused. `memory` counts the bytes of
-    requests that connections hold. `shared_policies` are those of the installation, once they are read.
-    `known_keys` are those of agents that sign their requests, and `nonces` are those that they have used; without them,
-    signatures are ignored.
+    `verified_tokens` are access tokens of issuers. `forwarded_by` is the address of a proxy that the settings do not
+    name, once its requests were seen, which sets `proxy_noticed`. `refused` counts the requests that each rate limit
+    has refused. `memory` counts the bytes of requests that connections hold. `shared_policies` are those of the
+    installation, once they are read. `known_keys` are those of agents that sign their requests, and `nonces` are those
+    that they have used; without them, signatures are ignored.
     """
 
     settings: ServiceSettings
@@ -79,6 +80,7 @@ class Process:
     counts: RequestCounts = field(default_factory=RequestCounts)
     ready: bool = False
     leads: str = LEADS_TAKEN
+    verified_tokens: VerifiedTokens = field(default_factory=VerifiedTokens)
     failed_leads: Counter[str] = field(default_factory=Counter)
     connections: OpenConnections | None = None
     forwarded_by: str | None = None
@@ -133,13 +135,13 @@ class Process:
 class Service:
     """One dealer's service in one process. `dealer`, `tokens` and `policies` are replaced when there are newer ones.
 
-    `loaded` are the revisions of them. `anonymous_policy` is the policy of anonymous callers. They may not use the
-    `closed_skills`. They may use the `open_skills` under the rates of the dealer, so such a request needs no policy.
-    `signer` signs the cards; without one they are not signed. `mcp_key` protects
-    the state of MCP calls that wait for a person, and `mcp_answers` are what people have answered. `calendar` makes the
-    file of the dealer's visits for the hash of a calendar's secret; None for any other. It reads the store, so it runs
-    in a thread. `customers` and `links` answer the links in the mails to customers. `shared_limits` replaces `limits`
-    if machines share their rate limits. `tenant` is the only tenant that a request may name; None accepts any.
+    `loaded` are the revisions of them. `access_tokens` are those of issuers. `anonymous_policy` is the policy of
+    anonymous callers. They may not use the `closed_skills`. They may use the `open_skills` under the rates of the
+    dealer, so such a request needs no policy. `signer` signs the cards; without one they are not signed. `mcp_key`
+    protects the state of MCP calls that wait for a person, and `mcp_answers` are what people have answered. `calendar`
+    makes the file of the dealer's visits for the hash of a calendar's secret; None for any other. It reads the store,
+    so it runs in a thread. `customers` and `links` answer the links in the mails to customers. `shared_limits` replaces
+    `limits` if machines share their rate limits. `tenant` is the only tenant that a request may name; None accepts any.
     `documents` has the cards, pages and error responses that were needed, by the function that makes them.
     `document_bytes` is the size of the cards and pages. `response_counts` counts the responses, if metrics are on, and
     `traces` makes spans, if traces are. `stock_bytes` is the size of the snapshot. `used_at` is the time of the last
@@ -151,6 +153,7 @@ class Service:
     loaded: ChangeCounters
     dealer: Dealer
     tokens: TokenRegistry
+    access_tokens: AccessTokens
     policies: PolicyBook
     vocabularies: Vocabularies
     limits: RateLimits | DealerLimits

@@ -56,7 +56,7 @@ export const REFUSALS: Readonly<Record<string, RefusalRecord>> = {
   CONTACT_CONSENT_REQUIRED: { kind: refusals.ContactConsentRequired, retryable: false, advice: "Ask the customer." },
   INVALID_CONSENT: { kind: refusals.InvalidConsent, retryable: false, advice: "Ask the customer again." },
   APPOINTMENT_TIME_UNAVAILABLE: { kind: refusals.AppointmentTimeUnavailable, retryable: false, advice: "The lead itself is kept: `details.lead_id` names it. Do not send it again." },
-  AUTH_REQUIRED: { kind: refusals.AuthRequired, retryable: false, advice: "The dealer hands out tokens." },
+  AUTH_REQUIRED: { kind: refusals.AuthRequired, retryable: false, advice: "The dealer hands out tokens, and names the issuers whose tokens it accepts." },
   RATE_LIMITED: { kind: refusals.RateLimited, retryable: true, advice: "Wait for the seconds in `Retry-After`, which `details.retry_after_seconds` repeats." },
   INTERNAL_ERROR: { kind: refusals.InternalError, retryable: true, advice: "Try again later; quote `error_id` to the dealer." },
   IDEMPOTENCY_CONFLICT: { kind: refusals.IdempotencyConflict, retryable: false, advice: "Use a new key for a new lead." },
