@@ -15,7 +15,8 @@ from dealer_agent.http_signatures.directory import directory_document, directory
 
 @dataclass
 class Agent:
-    """What the server answers. `asked` has the paths of its requests. `delay` is in seconds, and `slowly` for each byte."""
+    """What the server answers. `asked` has the paths of its requests. `delay` and `slowly` are in seconds: before the
+    response, and after each of its bytes."""
 
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)

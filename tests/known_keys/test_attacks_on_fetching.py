@@ -83,7 +83,7 @@ def test_an_agent_in_use_stays_while_strangers_fill_the_table(store: Store, serv
     count = 0
     while count <= MAX_SOURCES:
         # Ten minutes of strangers, and one request of the agent.
-        service.later += known.USE_SECONDS + 1
+        service.later += 601
         with store.write(OWNER, NOW + timedelta(seconds=service.later)) as tx:
             for n in range(count, count + 10 * MAX_ASKED_A_MINUTE):
                 name = f"https://stranger{n}.example"

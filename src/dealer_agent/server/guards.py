@@ -212,7 +212,7 @@ def check_signature(incoming: IncomingRequest) -> None:
     if b"signature-input" not in incoming.fields:
         return
     try:
-        verified = find_signer(incoming.service.process, incoming.signed_head, incoming.address)
+        verified = find_signer(incoming.service, incoming.signed_head, incoming.address)
         incoming.signature = verified
         if verified is None:
             return

@@ -164,7 +164,8 @@ def pin_sources(tx: Transaction, sources: Iterable[str], until: datetime) -> Non
 
 
 def remove_least_used(tx: Transaction) -> None:
-    """Removes the least recently used sources of strangers above MAX_SOURCES, and the largest documents above MAX_BYTES.
+    """Removes the least recently used sources of strangers above MAX_SOURCES, and the largest documents above
+    MAX_BYTES.
 
     Of equal documents, that of the least recently used source goes. If it were the first criterion, a few new sources
     with large documents would remove all others. The source stays, because it counts for MAX_ASKED_A_MINUTE.
