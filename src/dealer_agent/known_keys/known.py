@@ -23,7 +23,7 @@ from dealer_agent.http_signatures.directory import (
     read_jwks,
     stored_key_set,
 )
-from dealer_agent.http_signatures.web_bot_auth import parse_origin
+from dealer_agent.http_signatures.origin import parse_origin
 from dealer_agent.jobs.loop import Kind, Next
 from dealer_agent.known_keys.fetching import Fetched, FetchFailed, fetch
 from dealer_agent.outgoing.addresses import AddressRule
