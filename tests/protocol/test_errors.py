@@ -47,7 +47,7 @@ A2A = {
 KINDS: dict[str, type[ProtocolError]] = {
     kind.code: kind
     for kind in vars(errors).values()
-    if isinstance(kind, type) and kind.__base__ is ProtocolError
+    if isinstance(kind, type) and issubclass(kind, ProtocolError) and kind.__base__ is ProtocolError
 }
 
 
