@@ -11,6 +11,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 Listing = Mapping[str, Any]
@@ -109,6 +110,11 @@ def clearly_different(member: str, one: object, other: object) -> bool:
     """Whether two values of a member cannot mean the same. Values of unknown meaning are not clearly different."""
     if one == other or not isinstance(one, str) or not isinstance(other, str):
         return False
+    return _different(member, one, other)
+
+
+@lru_cache(100_000)
+def _different(member: str, one: str, other: str) -> bool:
     if member == "condition":
         # A certified vehicle is a used one. `filter.condition-exact` tells them apart.
         return {one, other} != {"used", "cpo"}

@@ -99,6 +99,11 @@ class Target:
         return self.interface.binding
 
     @property
+    def place(self) -> tuple[str, Binding, str]:
+        """Revision, binding and vocabulary: where a requirement must apply to be checked here."""
+        return self.revision.name, self.binding, self.vendor
+
+    @property
     def is_rpc(self) -> bool:
         """Whether the binding is JSON-RPC."""
         return self.binding == "JSONRPC"

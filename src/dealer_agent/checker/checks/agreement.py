@@ -5,11 +5,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
 from dealer_agent.checker.check import check, check_each
-from dealer_agent.checker.checks.facets import ask_filtered, counts_of, facet_of_all
+from dealer_agent.checker.checks.facets import ask_filtered, counts_of, facet_of_all, wrong_facet
 from dealer_agent.checker.checks.filters import one_word
 from dealer_agent.checker.exchange import at, dicts
 from dealer_agent.checker.fields import COUNTED, MEMBERS, RANGES, WORD_FILTERS
 from dealer_agent.checker.forms import whole
+from dealer_agent.checker.oracle import matcher
 from dealer_agent.checker.outcome import Skipped, expect, need, skip_if_failed
 from dealer_agent.checker.searches import Page, end_of, key_of, number_of, numbers, search, shown, word_of
 from dealer_agent.checker.target import PAGE, Listing, Target
@@ -80,21 +81,6 @@ async def _(target: Target) -> None:
     expect(not twice, f"The pages of a sort by year have {twice and twice[0]} twice.")
     missing = stock - set(keys)
     expect(not missing, f"The pages of a sort by year do not have {min(missing, default='')}.")
-
-
-@check("search.same-values")
-async def _(target: Target) -> None:
-    known = {key_of(each): each for each in await target.some_listings()}
-    for members in (
-        {"filters": {"condition": [await word_of(target, "condition", 10**9)]}},
-        {"sort": {"field": "price", "order": "desc"}},
-        {"filters": {"query": await one_word(target, "make")}},
-    ):
-        for found in (await search(target, pagination={"skip": 0, "limit": PAGE}, **members)).vehicles:
-            listing = known.get(key_of(found), {})
-            for name in listing.keys() & found.keys() - set(_VOLATILE):
-                told = f"{name} of {key_of(found)} is {found[name]!r:.200} in {shown(members)}"
-                expect(found[name] == listing[name], f"{told}, and else {listing[name]!r:.200}.")
 
 
 @check("privacy.same-vehicles")
@@ -170,26 +156,40 @@ async def _(target: Target) -> None:
 # Facets
 
 
+async def _filters_of_facets(target: Target) -> list[Filters]:
+    """Filters of which it is certain what they match: the conditions alone, with a price, and with a make."""
+    listings = await target.listings()
+    found: list[Filters] = []
+    for word in sorted({str(each.get("condition")) for each in listings} & {"new", "used", "cpo"}):
+        having = [each for each in listings if each.get("condition") == word]
+        found.append({"condition": [word]})
+        if prices := sorted(int(each) for each in numbers(having, "price")):
+            found.append({"condition": [word], "price_max": prices[len(prices) // 2]})
+        if years := sorted(int(each) for each in numbers(having, "year") if 1900 <= each <= 2100):
+            found.append({"condition": [word], "year_min": years[len(years) // 2]})
+    return need(found, "No listing has a condition.")
+
+
 @check("facets.filtered-counts")
 async def _(target: Target) -> None:
-    word = await word_of(target, "condition", 10**9)
-    listings = [each for each in await target.listings() if each.get("condition") == word]
+    listings = await target.some_listings()
     need(target.stock.complete, "The stock is too large to count all listings.")
-    filters = {"condition": [word]}
-    if (await search(target, filters=filters, pagination={"limit": 1})).total != len(listings):
-        raise Skipped("The filter on conditions finds other vehicles. Another check fails for it.")
-    facets = await target.ask("inventory.facets", filters=filters)
-    for name, member in COUNTED.items():
-        counts = counts_of(facets.get(name))
-        most = sum(each.get(member) is not None for each in listings)
-        if counts is not None and MEMBERS[member] is not MEMBERS["vehicle_type"]:
-            found = sum(counts.values())
-            expect(found <= max(most, 0), f"With {shown(filters)}, {name} counts {found}, and {most} listings have it.")
-    for name, member in RANGES.items():
-        values, facet = numbers(listings, member), facets.get(name)
-        if values and isinstance(facet, dict):
-            good = (facet.get("min"), facet.get("max")) == (min(values), max(values))
-            expect(good, f"With {shown(filters)}, {name} is {facet}, and not {min(values)} to {max(values)}.")
+    unfiltered = await target.ask("inventory.facets")
+    for filters in await _filters_of_facets(target):
+        matches = matcher(filters)
+        having = [each for each in listings if matches(each)]
+        if (await search(target, filters=filters, pagination={"limit": 1})).total != len(having):
+            raise Skipped("The filters find other vehicles. Another check fails for it.")
+        facets = await ask_filtered(target, filters)
+        for name, member in (COUNTED | RANGES).items():
+            form = MEMBERS[member][0]
+            if name not in facets or not all(each.get(member) is None or form(each[member]) for each in listings):
+                lost = name in unfiltered and any(each.get(member) is not None for each in having)
+                expect(not lost or name in facets, f"With {shown(filters)}, there is no {name}.")
+                continue
+            if name in COUNTED or isinstance(facets[name], dict):
+                wrong = wrong_facet(name, facets[name], having)
+                expect(wrong is None, f"With {shown(filters)}: {wrong}")
 
 
 @check("facets.found")

@@ -1,5 +1,6 @@
 """Errors: the envelope, ErrorInfo and the error payload, and which code, status and number answers which mistake."""
 
+import json
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -8,10 +9,14 @@ from typing import Any
 
 from dealer_agent.checker import forms
 from dealer_agent.checker.check import check, check_each, each_of, judge_each
-from dealer_agent.checker.exchange import Exchange, at, dicts
+from dealer_agent.checker.exchange import Exchange, at, dicts, read_json
 from dealer_agent.checker.outcome import Failed, Judgement, Skipped, expect, has, need, skip_if_failed, status
 from dealer_agent.checker.reply import Refusal, code, if_refused, number, refusal_of
+from dealer_agent.checker.requirement import requirements
+from dealer_agent.checker.searches import shown
 from dealer_agent.checker.target import Request, Target
+from dealer_agent.protocol.card import A2A_VERSION
+from dealer_agent.protocol.skill import SKILL_BY_REQUEST_TYPE
 
 Payload = dict[str, Any]
 
@@ -53,6 +58,9 @@ PUBLISHED_CODES = {
     "INTERNAL_ERROR",
 }
 
+CLIENT_CODES = PUBLISHED_CODES - {"RATE_LIMITED", "INTERNAL_ERROR"}
+"""The codes of mistakes of a request."""
+
 TRACES_OF_INTERNALS = (
     "Traceback (most recent",
     'File "/',
@@ -65,6 +73,11 @@ TRACES_OF_INTERNALS = (
     "INSERT INTO",
     "sqlite3.",
     "psycopg",
+    "sqlalchemy.",
+    "ORA-0",
+    "syntax error at or near",
+    "java.lang.",
+    "node:internal",
     "NullPointerException",
     "/home/",
     "/usr/",
@@ -72,14 +85,52 @@ TRACES_OF_INTERNALS = (
 )
 
 
+TRANSPORT = (401, 405, 413, 415, 429)
+"""What HTTP says before a skill is asked."""
+OF_JSON_RPC = (-32700, -32600, -32601)
+"""Numbers of JSON-RPC's own errors, which need no error payload."""
+A2A_DOMAIN = "a2a-protocol.org"
+"""The domain of A2A's own errors."""
+MOST_BYTES = 4_000
+"""A proxy may refuse a longer request with an error of its own."""
+
+
+def _asks_a_skill(exchange: Exchange) -> bool:
+    """Whether a request is a message to a skill: its error is one of the protocol. Others are errors of A2A."""
+    document, defects = read_json(exchange.request_body) if len(exchange.request_body) < MOST_BYTES else (None, [])
+    message = at(document, "params.message") or at(document, "message")
+    if defects or at(exchange.json, "error.code") in OF_JSON_RPC:
+        return False
+    known = any(str(at(part, "data.type")) in SKILL_BY_REQUEST_TYPE for part in dicts(at(message, "parts")))
+    if not known or "taskId" in message:
+        return False
+    is_call = at(document, "jsonrpc") == "2.0" and at(document, "method") == "SendMessage"
+    return "message" in document or (is_call and type(document.get("id")) in (str, int))
+
+
 async def _provoked(target: Target) -> list[Refusal]:
-    """The errors of some requests that no agent can fulfil. Skips the check if there is none: others fail for that."""
-    found = []
+    """The errors of some requests that no agent can fulfil, and of all requests of skills so far that were refused.
+
+    Skips the check if there is none: others fail for that.
+    """
+    found = [
+        error
+        for each in target.posted
+        if each.status not in TRANSPORT and isinstance(at(each.json, "error"), dict)
+        if _asks_a_skill(each) and _version_is_normal(each)
+        if (error := refusal_of(each)).info.get("domain") != A2A_DOMAIN
+    ]
     for payload in (UNKNOWN_TYPE, WRONG_TYPE, UNKNOWN_VEHICLE):
         if payload["type"].removesuffix(".request") in (*target.card.skills, "inventory.horoscope"):
             with suppress(Failed):
                 found.append(refusal_of(await target.send(payload)))
     return need(found, "No request got an error.")
+
+
+def _version_is_normal(exchange: Exchange) -> bool:
+    """Whether a request has the A2A headers of all others: a wrong version gets an error of A2A."""
+    versions = [value for name, value in exchange.request_headers if name.lower() == "a2a-version"]
+    return versions == [A2A_VERSION] and "?" not in exchange.url
 
 
 async def _with_payload(target: Target) -> list[Refusal]:
@@ -158,6 +209,7 @@ each_of(
             "The error shows internals of the server.",
         ),
     },
+    last=True,
 )
 each_of(
     _with_payload,
@@ -177,9 +229,17 @@ each_of(
         "errors.payload-message": _payload(has("message", forms.name)),
         "errors.retryable": _payload(has("retryable", forms.truth)),
         "errors.retryable-schema": _is_not_retryable("SCHEMA_VALIDATION_FAILED"),
+        "errors.retryable-same": _is_not_retryable(
+            "MISSING_REQUIRED_FIELD", "CONTACT_CONSENT_REQUIRED", "INVALID_CONSENT", "IDEMPOTENCY_CONFLICT"
+        ),
+        "errors.status-class": _is_true(
+            lambda error: error.code not in CLIENT_CODES or 400 <= error.status < 500 or error.number != error.status,
+            "A mistake of the request has a status that is not of the class 4xx.",
+        ),
         "errors.retryable-others": _is_not_retryable("VEHICLE_NOT_FOUND", "UNSUPPORTED_SKILL"),
         "errors.details-object": _payload(has("details", forms.an_object)),
     },
+    last=True,
 )
 
 
@@ -202,7 +262,8 @@ def _has_known_members(error: Refusal, target: Target) -> bool:
         "errors.payload-type": (_has_type_of_vocabulary, "has not the `type` of the vocabulary"),
         "errors.created-at": (_has_time, "has no timestamp in UTC as `created_at`"),
         "errors.closed-payload": (_has_known_members, "has a member that the published schema does not have"),
-    }
+    },
+    last=True,
 )
 async def _(target: Target, good: Callable[[Refusal, Target], bool], defect: str) -> None:
     for error in await _with_payload(target):
@@ -298,6 +359,50 @@ judge_each(
         "errors.not-json-envelope": (lambda target: target.post(b'{"message": '), _has_envelope),
     }
 )
+
+
+def _points_elsewhere(pointer: str, members: Payload) -> bool:
+    """Whether a pointer names no member of these, nor one around or inside them."""
+    paths, nodes = [], [("", members)]
+    while nodes:
+        path, node = nodes.pop()
+        inner = [(f"{path}/{name}", value) for name, value in node.items()] if isinstance(node, dict) else []
+        nodes += inner
+        paths += [path] if not inner else []
+    return not any(path.startswith(pointer) or pointer.startswith(path) for path in paths)
+
+
+@check("errors.pointers")
+async def _(target: Target) -> None:
+    for row in requirements().values():
+        if not row.refused or row.skills[0] not in target.card.skills or not row.applies_to(*target.place):
+            continue
+        exchange = await target.send(target.payload(row.skills[0], **row.refused))
+        if not isinstance(at(exchange.json, "error"), dict):
+            continue
+        error = refusal_of(exchange)
+        found = at(error.payload, "details.instancePath"), at(error.info, "metadata.instancePath")
+        for pointer in found:
+            wrong = isinstance(pointer, str) and error.code == "SCHEMA_VALIDATION_FAILED"
+            wrong = wrong and _points_elsewhere(pointer, row.refused)
+            expect(not wrong, f"The pointer {pointer!r} does not lead to {shown(row.refused)}.", exchange)
+
+
+@check("errors.received-everywhere", last=True)
+async def _(target: Target) -> None:
+    for error in await _provoked(target):
+        document = read_json(error.exchange.request_body)[0]
+        message = at(document, "params.message") or at(document, "message")
+        details = at(error.payload, "details")
+        pointer, received = at(details, "instancePath"), at(details, "received")
+        node: Any = at(next((each for each in dicts(at(message, "parts")) if "data" in each), None), "data")
+        for name in str(pointer).split("/")[1:]:
+            node = node.get(name) if isinstance(node, dict) else None
+        if isinstance(node, (str, int, float)) and isinstance(received, (str, int, float)):
+            # A long value may be cut, and any value may be written as JSON.
+            texts = [str(node), json.dumps(node), json.dumps(node, ensure_ascii=False)]
+            good = received == node or any(each.startswith(str(received)[:50].rstrip("….")) for each in texts)
+            expect(good, f"`received` is {received!r}, and the value at {pointer} is {node!r:.100}.", error.exchange)
 
 
 async def _of_several(target: Target) -> tuple[Refusal, list[str]]:

@@ -1,7 +1,7 @@
 """inventory.facets, recomputed from the listings."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dealer_agent.checker.check import check, check_each, each_of
@@ -19,7 +19,7 @@ from dealer_agent.checker.fields import (
 from dealer_agent.checker.forms import array_of, whole_number
 from dealer_agent.checker.outcome import Judgement, Skipped, expect, need, skip_if_failed
 from dealer_agent.checker.searches import Case, end_of, expect_number, filter_of, number_of, numbers, shown, word_of
-from dealer_agent.checker.target import Target
+from dealer_agent.checker.target import Listing, Target
 from dealer_agent.protocol.vehicle import FIELDS
 
 Facets = dict[str, Any]
@@ -49,33 +49,37 @@ async def _facet(target: Target, name: str) -> Any:
     return facet
 
 
-@check_each(by_id("facet", COUNTED))
-async def _(target: Target, name: str) -> None:
-    member = COUNTED[name]
-    listings = await _whole_stock(target, member)
-    counts = counts_of(await _facet(target, name))
-    if counts is None:
+def wrong_facet(name: str, facet: Any, listings: Sequence[Listing]) -> str | None:
+    """What is wrong with a facet of these listings; None if nothing is. A malformed one is judged elsewhere."""
+    if name in RANGES:
+        values = numbers(listings, RANGES[name])
+        if not values:
+            return f"{name} is there although no listing has {RANGES[name]}."
+        wrong = (end for end, value in {"min": min(values), "max": max(values)}.items() if facet.get(end) != value)
+        return next(
+            (f"{name} has {each} {facet.get(each)!r}, not {min(values)} to {max(values)}." for each in wrong), None
+        )
+    if (counts := counts_of(facet)) is None:
         raise Skipped(f"{name} is malformed.")
-    default = FIELDS[member].field.absent_means
-    values = [each.get(member, default) for each in listings]
+    default = FIELDS[COUNTED[name]].field.absent_means
+    values = [each.get(COUNTED[name], default) for each in listings]
     expected = Counter(_text(value) for value in values if value is not None)
     # A dealer may show the most frequent values only.
     least = min(counts.values(), default=0)
     left_out = {value for value in expected.keys() - counts.keys() if expected[value] <= least}
     for value in sorted((expected.keys() | counts.keys()) - left_out):
-        count = counts.get(value, 0)
-        expect(count == expected[value], f"{name} counts {count} of {value}, and the listings have {expected[value]}.")
+        if counts.get(value, 0) != expected[value]:
+            return f"{name} counts {counts.get(value, 0)} of {value}, and the listings have {expected[value]}."
+    return None
 
 
-@check_each(by_id("facet", RANGES))
+@check_each(by_id("facet", COUNTED | RANGES))
 async def _(target: Target, name: str) -> None:
-    listings = await _whole_stock(target, RANGES[name])
+    listings = await _whole_stock(target, (COUNTED | RANGES)[name])
     facet = await _facet(target, name)
-    need(isinstance(facet, dict), f"{name} is malformed.")
-    values = numbers(listings, RANGES[name])
-    expect(values, f"{name} is there although no listing has {RANGES[name]}.")
-    for end, value in {"min": min(values), "max": max(values)}.items():
-        expect(facet.get(end) == value, f"{name} has {end} {facet.get(end)!r}, and the listings have {value}.")
+    need(name in COUNTED or isinstance(facet, dict), f"{name} is malformed.")
+    wrong = wrong_facet(name, facet, listings)
+    expect(wrong is None, str(wrong))
 
 
 @check_each(by_id("facets-filter", (*WORD_FILTERS, *RANGE_FILTERS, *TRUE_FILTERS, *EXACT_FILTERS, "query")))
@@ -166,6 +170,20 @@ def _has_integer_years(facets: Facets) -> bool | str:
     return all(number_of(each, "value") is not None for each in facet) or "A value of years is no integer."
 
 
+def _counts_in_numbers(facets: Facets) -> bool | str:
+    """Judges only what has the form of the published versions: the specification does not show another one."""
+    for name in COUNTED.keys() & facets.keys():
+        for entry in dicts(facets[name]):
+            if "value" in entry and "count" in entry and whole_number(entry["count"]) is None:
+                return f"{name} has the count {entry['count']!r}."
+    for name in RANGES.keys() & facets.keys():
+        for end in ("min", "max"):
+            value = at(facets[name], end)
+            if value is not None and number_of(facets[name], end) is None:
+                return f"{name} has {end} {value!r}."
+    return True
+
+
 def _has_no_others(facets: Facets) -> bool | str:
     more = facets.keys() - COUNTED.keys() - RANGES.keys()
     return not more or f"The response has the unknown facet {min(more)}."
@@ -190,6 +208,7 @@ each_of(
         ),
         "facets.values-once": _each_of(COUNTED, _has_values_once, "has a value twice"),
         "facets.highest-first": _each_of(COUNTED, _begins_with_highest, "does not begin with the highest count"),
+        "facets.numbers": _counts_in_numbers,
         "facets.years": _has_integer_years,
         "facets.known-members": _has_no_others,
     },
@@ -200,6 +219,15 @@ each_of(
 async def _(target: Target) -> None:
     await target.some_listings()
     expect((await _facets(target)).keys() & (COUNTED.keys() | RANGES.keys()), "The response has no facet.")
+
+
+@check("facets.complete")
+async def _(target: Target) -> None:
+    facets = await _facets(target)
+    for name, member in (COUNTED | RANGES).items():
+        if member not in target.revision.unsearchable and name not in facets:
+            number = sum(each.get(member) is not None for each in await target.some_listings())
+            expect(not number, f"The response has no {name}, and {number} listings have {member}.")
 
 
 @check("facets.empty")

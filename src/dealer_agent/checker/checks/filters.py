@@ -18,6 +18,7 @@ from dealer_agent.checker.fields import (
     by_id,
     may_be_unknown,
 )
+from dealer_agent.checker.oracle import matcher
 from dealer_agent.checker.outcome import Failed, Skipped, expect, need, skip_if_failed
 from dealer_agent.checker.reply import answered, rejected
 from dealer_agent.checker.searches import (
@@ -30,7 +31,6 @@ from dealer_agent.checker.searches import (
     key_of,
     number_of,
     numbers,
-    range_matches,
     search,
     shown,
     word_matches,
@@ -105,15 +105,7 @@ async def _(target: Target) -> None:
 
 def _all_of(filters: Filters) -> Case:
     """Filters of which a listing must match all."""
-
-    def matches(each: Listing) -> bool | None:
-        results = [
-            range_matches(name, value, each) if name in RANGE_FILTERS else word_matches(WORD_FILTERS[name], value, each)
-            for name, value in filters.items()
-        ]
-        return False if False in results else None if None in results else True
-
-    return filters, matches
+    return filters, matcher(filters)
 
 
 async def _one_year(target: Target) -> Case:

@@ -5,7 +5,7 @@ from operator import attrgetter
 
 from dealer_agent.checker.card import Interface
 from dealer_agent.checker.check import check, each_of, judge_each
-from dealer_agent.checker.exchange import Exchange
+from dealer_agent.checker.exchange import Exchange, at
 from dealer_agent.checker.outcome import Judgement, Skipped, conclude, expect, header, need, status
 from dealer_agent.checker.reply import answered, code, number, refusal_of
 from dealer_agent.checker.target import JSON_HEADERS, Request, Target, asking
@@ -105,10 +105,14 @@ judge_each(
 )
 
 
-@check("http.content-type")
+@check("http.content-type", last=True)
 async def _(target: Target) -> None:
-    for exchange in (await asking(SKILL)(target), await asking(SKILL, unknown="check")(target)):
-        conclude(_type("application/json")(exchange), exchange)
+    await asking(SKILL)(target)
+    for exchange in target.posted:
+        sent = next((value for name, value in exchange.request_headers if name.lower() == "content-type"), "")
+        # A proxy may refuse what is no message to a skill, with a page of its own.
+        if sent == "application/json" and (exchange.status == 200 or at(exchange.json, "error") is not None):
+            conclude(_type("application/json")(exchange), exchange)
 
 
 @check("http.deep-json")

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from dealer_agent.checker.check import check, check_each, judge_each
 from dealer_agent.checker.exchange import Exchange
 from dealer_agent.checker.outcome import Failed, expect, need, skip_if_failed, status
-from dealer_agent.checker.reply import Refusal, code, if_refused, refusal_of
+from dealer_agent.checker.reply import Refusal, code, data_of, if_refused, is_answered, refusal_of
 from dealer_agent.checker.requirement import requirements
 from dealer_agent.checker.target import Request, Target, drop, put
 
@@ -121,6 +121,29 @@ def _window(start: str, end: str) -> list[dict[str, str]]:
     return [{"start": start, "end": end}]
 
 
+WRONG_TYPES: Mapping[int, Mapping[str, Any]] = {
+    4: {
+        "customer.first_name": 7,
+        "customer.last_name": 7,
+        "customer.email": 7,
+        "customer.phone": 12025550142,
+        "customer.preferred_contact": 7,
+        "customer.address": "1 Example Street",
+        "vehicle_of_interest.year": "2020",
+        "vehicle_of_interest.make": 7,
+        "vehicle_of_interest.vin": 7,
+        "trade_in.year": "2018",
+        "trade_in.make": 7,
+        "trade_in.mileage": "61000",
+        "appointment.duration_minutes": "30",
+        "appointment.appointment_type": 7,
+        "source_agent": 7,
+        "submitted_at": 7,
+    },
+    5: {"vehicle_of_interest": [], "trade_in": [], "appointment": "tomorrow", "customer": "Test"},
+}
+"""Members of the specification with values of another type, in two leads."""
+
 OF_LEADS: Mapping[str, Row] = {
     "leads.first-name": Row("customer.first_name", ABSENT, 1),
     "leads.last-name": Row("customer.last_name", ABSENT, 1),
@@ -151,6 +174,11 @@ OF_LEADS: Mapping[str, Row] = {
     "idempotency.key-too-long": Row("idempotency_key", "k" * 129, 3),
     "appointments.at-without-offset": Row("appointment.appointment_at", "2099-01-05T10:00:00", 3),
     "leads.contact-point": Row("customer", {"first_name": "Test", "last_name": MARK}),
+    **{
+        f"leads-type.{path.replace('.', '-').replace('_', '-')}": Row(path, value, group)
+        for group, rows in WRONG_TYPES.items()
+        for path, value in rows.items()
+    },
     "appointments.both-forms": Row(
         "appointment",
         lambda target: {
@@ -198,9 +226,8 @@ def _lead(*rows: Row) -> Request:
 
 async def _group(target: Target, group: int) -> Exchange:
     """The exchange of a lead with all defects of a group that the revision knows."""
-    # `vendor` is the vocabulary.
-    where = (target.revision.name, target.binding, target.vendor)
-    rows = [row for name, row in OF_LEADS.items() if row.group == group and requirements()[name].applies_to(*where)]
+    known = requirements()
+    rows = [row for name, row in OF_LEADS.items() if row.group == group and known[name].applies_to(*target.place)]
     return await _lead(*rows)(target)
 
 
@@ -242,6 +269,9 @@ MALFORMED_CONSENTS = {
     "consent.granted-at-malformed": Row("consent.granted_at", "yesterday"),
     "consent.channel-type": Row("consent.allowed_channels", "email"),
     "consent.not-an-object": Row("consent", value=True),
+    "consent.scope-type": Row("consent.scope", "lead_submission"),
+    "consent.text-type": Row("consent.consent_text", 7),
+    "consent.source-agent-type": Row("consent.source_agent", 7),
 }
 
 
@@ -257,6 +287,65 @@ async def _(target: Target) -> None:
     with skip_if_failed():
         error = refusal_of(await _lead(OF_LEADS["leads.trade-in-condition"])(target))
     error.expect_code(target.revision.condition_code)
+
+
+# Valid values
+
+VALID: Mapping[str, Row] = {
+    "vehicle-condition-new": Row("vehicle_of_interest.condition", "new", 1),
+    "vehicle-condition-used": Row("vehicle_of_interest.condition", "used", 2),
+    "vehicle-condition-cpo": Row("vehicle_of_interest.condition", "cpo", 3),
+    "vehicle-year": Row("vehicle_of_interest.year", 2024, 1),
+    "vehicle-stock": Row("vehicle_of_interest.stock", "QZXVWK-0", 2),
+    "trade-in-excellent": Row("trade_in.condition", "excellent", 1),
+    "trade-in-good": Row("trade_in.condition", "good", 2),
+    "trade-in-fair": Row("trade_in.condition", "fair", 3),
+    "trade-in-poor": Row("trade_in.condition", "poor", 4),
+    "contact-email": Row("customer.preferred_contact", "email", 1),
+    "contact-phone": Row("customer.preferred_contact", "phone", 2),
+    "contact-any": Row("customer.preferred_contact", "any", 3),
+    "names": Row("customer.last_name", "Łukasz-O'Brien 車 (dealer-agent check)", 1),
+    "email-alone": Row("customer.phone", ABSENT, 3),
+    "phone-alone": Row("customer.email", ABSENT, 4),
+    "foreign-phone": Row("customer.phone", "+447700900123", 2),
+    "channel-sms": Row("consent.allowed_channels", ["email", "phone", "sms"], 1),
+    "two-scopes": Row("consent.scope", ["marketing", "lead_submission"], 2),
+    "not-yet-expired": Row("consent.expires_at", lambda target: time_at(target, 30), 3),
+    "granted-with-offset": Row("consent.granted_at", lambda target: time_at(target, -1)[:-1] + "-05:00", 4),
+    "sales": Row("appointment.appointment_type", "sales", 1),
+    "service": Row("appointment.appointment_type", "service", 2),
+    "trade-in-visit": Row("appointment.appointment_type", "trade_in", 3),
+    "duration-15": Row("appointment.duration_minutes", 15, 1),
+    "duration-120": Row("appointment.duration_minutes", 120, 2),
+    "notes": Row("appointment.notes", "n" * 2_000, 3),
+    "submitted-at": Row("submitted_at", lambda target: time_at(target, -1), 4),
+    "message-4000": Row("message", "m" * 4_000, 4),
+    "short-key": Row("idempotency_key", "k", 4),
+}
+"""Valid values of members, in a few leads. A value of a lead that is refused is then sent alone."""
+
+
+def _valid(target: Target, *rows: Row) -> Lead:
+    made = lead(target, person=f"valid {rows[0].group}")
+    for row in rows:
+        value = row.value(target) if callable(row.value) else row.value
+        (drop(row.path) if value is ABSENT else put(row.path, value))(made)
+    if "appointment" in made:
+        made["appointment"].setdefault("appointment_type", "sales")
+    if "idempotency_key" in made:
+        made["idempotency_key"] = str(seed_of(target, "short key"))[:20]
+    return made
+
+
+@check_each({f"leads-valid.{name}": row for name, row in ((name, (row,)) for name, row in VALID.items())})
+async def _(target: Target, row: Row) -> None:
+    together = [
+        each
+        for name, each in VALID.items()
+        if each.group == row.group and requirements()[f"leads-valid.{name}"].applies_to(*target.place)
+    ]
+    if not is_answered(await submit(target, _valid(target, *together))):
+        data_of(await submit(target, _valid(target, row)))
 
 
 _without_consent = Row("consent", ABSENT)
@@ -276,6 +365,10 @@ judge_each(
     {
         "consent.missing": (_lead(_without_consent), code(REQUIRED)),
         "consent.scope": _consent("scope", ["marketing"], REQUIRED),
+        "consent.scope-absent": _consent("scope", ABSENT, REQUIRED, INVALID, *VALIDATION_CODES),
+        "consent.scope-empty": _consent("scope", [], REQUIRED, INVALID, *VALIDATION_CODES),
+        "consent.null": (_lead(Row("consent", None)), code(REQUIRED, INVALID, *VALIDATION_CODES)),
+        "consent.empty": (_lead(Row("consent", {})), code(REQUIRED, INVALID, *VALIDATION_CODES)),
         "consent.scope-published": _consent("scope", ["marketing"], INVALID),
         "consent.granted-at-missing": _consent("granted_at", ABSENT, INVALID, REQUIRED),
         "consent.future": _consent("granted_at", lambda target: time_at(target, 2), INVALID),

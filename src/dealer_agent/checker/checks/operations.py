@@ -87,6 +87,27 @@ async def _(target: Target, rpc_method: str, method: str, path: str, reason: str
     expect_a2a_error(target, refusal_of(exchange), reason)
 
 
+NO_OPERATION = (-32003, -32004, -32601)
+"""JSON-RPC numbers that say that an operation is not offered."""
+
+
+@check("cards.capabilities-work")
+async def _(target: Target) -> None:
+    said = at(target.card.camel, "capabilities")
+    names = {row[4]: row for row in OPERATIONS.values() if len(row) > 4 and row[0] != "SubscribeToTask"}
+    declared = [name for name in names if at(said, name) is not None and at(said, name) is not False]
+    for name in need(declared, "The card declares no capability."):
+        expect(said[name] is True, f"The capability {name} is {said[name]!r}, which is neither true nor false.")
+        rpc_method, method, path, *_ = names[name]
+        params = target.message(target.payload("dealer.information")) if "Message" in rpc_method else {"id": TASK}
+        exchange = await _operate(target, rpc_method, method, path, params)
+        offered = exchange.status not in (404, 405, 501) and at(exchange.json, "error.code") not in NO_OPERATION
+        offered = offered and b"UNSUPPORTED" not in exchange.body and b"NOT_SUPPORTED" not in exchange.body
+        # A task that does not exist is 404, too.
+        offered = offered or b"TASK_NOT_FOUND" in exchange.body or at(exchange.json, "error.code") == -32001
+        expect(offered, f"The card declares {name}, and the agent refuses {rpc_method}.", exchange)
+
+
 @check("operations.list-tasks")
 async def _(target: Target) -> None:
     exchange = await _operate(target, "ListTasks", "GET", "/tasks", {})

@@ -66,9 +66,12 @@ async def _(target: Target) -> None:
             expect(good, f"`{name}` is {value!r}, and prices are in US dollars.", exchange)
 
 
-def _amounts(listing: Listing) -> bool | str:
-    zero = [name for name in ("price", "list_price", "msrp") if listing.get(name) == 0]
-    return not zero or f"`{zero[0]}` is 0."
+def _is_not_zero(*names: str) -> Judgement:
+    def judge(listing: Listing) -> bool | str:
+        zero = [name for name in names if listing.get(name) == 0]
+        return not zero or f"`{zero[0]}` is 0."
+
+    return judge
 
 
 def _texts(listing: Listing) -> bool | str:
@@ -83,7 +86,14 @@ def _plain(listing: Listing) -> bool | str:
     return not marked or f"`{marked[0]}` is {listing[marked[0]]!r}, with markup of HTML."
 
 
-@check_each({"listing.price-zero": _amounts, "listing.no-blank": _texts, "listing.plain-text": _plain})
+@check_each(
+    {
+        "listing.price-zero": _is_not_zero("price"),
+        "listing.amount-zero": _is_not_zero("list_price", "msrp"),
+        "listing.no-blank": _texts,
+        "listing.plain-text": _plain,
+    }
+)
 async def _(target: Target, judgement: Judgement) -> None:
     for each in await target.some_listings():
         judged = judgement(each)

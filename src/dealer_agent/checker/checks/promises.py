@@ -5,14 +5,14 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from dealer_agent.checker.check import check
+from dealer_agent.checker.check import check, each_of
 from dealer_agent.checker.checks.lead_defects import Lead, lead, submit
 from dealer_agent.checker.checks.leads import accepted_or_skip, appointment_of, for_a_time, instant, keyed
 from dealer_agent.checker.checks.visits import a_vehicle, visit
-from dealer_agent.checker.exchange import Exchange, at, dicts
+from dealer_agent.checker.exchange import Exchange, at, dicts, read_json
 from dealer_agent.checker.outcome import Skipped, expect, need, skip_if_failed
 from dealer_agent.checker.reply import data_of, is_answered
-from dealer_agent.checker.target import Target
+from dealer_agent.checker.target import LEAD, Target
 from dealer_agent.checker.visit_times import Span, is_open
 
 NEWCOMER = "newcomer"
@@ -108,3 +108,74 @@ async def _(target: Target) -> None:
     ids = [appointment_of(each).get("appointment_id") for each in (at_night, (await for_a_time(target))[1])]
     need(None not in ids, "An appointment has no id.")
     expect(ids[0] != ids[1], "Appointments of two customers have one id.", at_night)
+
+
+# All answers to leads of the run
+
+LATE = timedelta(minutes=15)
+"""A time that was promised early in a run may have passed when it is judged."""
+
+
+def _moments(appointment: Lead) -> Iterator[Any]:
+    """All confirmed and proposed times, and both ends of windows, in pairs that must be in order."""
+    times, slots = (appointment.get(name) for name in ("proposed_times", "proposed_slots"))
+    windows = [appointment.get("confirmed_window"), *(slots if isinstance(slots, list) else [slots])]
+    for each in (appointment.get("confirmed_at"), *(times if isinstance(times, list) else [times])):
+        if each is not None:
+            yield each, each
+    for each in windows:
+        if each is not None:
+            yield at(each, "start"), at(each, "end")
+
+
+def _wrong_times(appointment: Lead) -> str | None:
+    """What is wrong with the times of an appointment; None if nothing is."""
+    for first, last in _moments(appointment):
+        start, end = instant(first), instant(last)
+        if start is None or end is None:
+            return f"{first!r:.100} to {last!r:.100} are not timestamps with an offset"
+        if start > end:
+            return f"a window begins at {first} and ends at {last}"
+        if start < datetime.now(UTC) - LATE:
+            return f"{first} has passed"
+    return None
+
+
+async def _leads(target: Target) -> list[Exchange]:
+    """The exchanges of leads so far that were answered."""
+    found = [each for each in target.posted if LEAD.encode() in each.request_body and is_answered(each)]
+    return need(found, "No lead was accepted.")
+
+
+def _has_times_to_come(exchange: Exchange) -> bool | str:
+    wrong = _wrong_times(found) if isinstance(found := data_of(exchange).get("appointment"), dict) else None
+    return wrong is None or f"Of an appointment, {wrong}."
+
+
+def _has_ids_of_its_own(exchange: Exchange) -> bool | str:
+    customer = next((at(part, "data.customer") for part in _parts(exchange)), None)
+    data = data_of(exchange)
+    ids = f"{data.get('lead_id')} {at(data, 'appointment.appointment_id')}".casefold()
+    told = [name for name in ("email", "phone") if (text := str(at(customer, name) or "").casefold()) and text in ids]
+    return not told or f"An id of the response has `{told[0]}` of the customer in it."
+
+
+def _parts(exchange: Exchange) -> list[dict[str, Any]]:
+    document = read_json(exchange.request_body)[0]
+    return dicts(at(document, "params.message.parts") or at(document, "message.parts"))
+
+
+each_of(
+    _leads,
+    {"appointments.every-time": _has_times_to_come, "leads.ids-anonymous": _has_ids_of_its_own},
+    last=True,
+)
+
+
+@check("leads.not-told-to-others", last=True)
+async def _(target: Target) -> None:
+    customers = [at(part, "data.customer") for each in await _leads(target) for part in _parts(each)]
+    secrets = {text.encode() for each in customers for name in ("email", "phone") if (text := at(each, name))}
+    for exchange in target.posted:
+        told = next((each for each in secrets if each in exchange.body and each not in exchange.request_body), None)
+        expect(told is None, f"An answer to another request has {told!r}, which a customer sent.", exchange)

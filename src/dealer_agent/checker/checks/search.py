@@ -1,22 +1,18 @@
 """The response of inventory.search: totals, pages, what of them is echoed, and sorts recomputed from the listings."""
 
-import re
-from collections.abc import Callable, Sequence
-from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
 from dealer_agent.checker import forms
 from dealer_agent.checker.check import Probe, check, check_each, judge_each
-from dealer_agent.checker.differences import joined
 from dealer_agent.checker.exchange import dicts
 from dealer_agent.checker.fields import ORDERS, SORTS, id_of, may_be_unknown
 from dealer_agent.checker.forms import whole
+from dealer_agent.checker.oracle import in_order, value_of
 from dealer_agent.checker.outcome import Judgement, Skipped, expect, has, need
 from dealer_agent.checker.reply import data_of
-from dealer_agent.checker.searches import Page, key_of, number_of, numbers, search, shown
-from dealer_agent.checker.target import PAGE, Listing, Target
-from dealer_agent.protocol.vehicle import FIELDS
+from dealer_agent.checker.searches import Page, key_of, numbers, search, shown
+from dealer_agent.checker.target import PAGE, Target
 
 _FIRST = {"pagination": {"skip": 0, "limit": PAGE}}
 _FORM = {"pagination": {"skip": 0, "limit": 9}}
@@ -101,6 +97,12 @@ async def _(target: Target, one: dict[str, Any], other: dict[str, Any]) -> None:
     expect(found == expected, f"{shown(one)} finds {found} vehicles, and {shown(other)} {expected}.")
 
 
+@check("search.limit-echo-of-pages")
+async def _(target: Target) -> None:
+    limits = [_limit_of(await search(target, pagination={"skip": skip, "limit": 3})) for skip in (0, 10_000_000)]
+    expect(limits[0] == limits[1], f"Of the limit 3, a full page says {limits[0]} and an empty one {limits[1]}.")
+
+
 @check("search.type-only")
 async def _(target: Target) -> None:
     page = await search(target)
@@ -158,35 +160,6 @@ async def _(target: Target) -> None:
 
 
 # Sorts
-
-Reading = Callable[[Any], Any]
-"""A way to compare two values: what is compared instead of them."""
-
-
-def _natural(text: str) -> list[tuple[int, int, str]]:
-    """Numbers inside a text are compared as numbers."""
-    return [(0, int(each), "") if each.isdigit() else (1, 0, each) for each in re.findall(r"\d+|\D+", text.casefold())]
-
-
-def value_of(listing: Listing, field: str) -> Any:
-    """The value by which a listing is sorted. None if it is absent, blank, or cannot be compared."""
-    value, kind = listing.get(field), FIELDS[field].value_type
-    if kind is str:
-        return value if forms.name(value) else None
-    if kind is datetime:
-        try:
-            return datetime.fromisoformat(str(value).replace("Z", "+00:00")).timestamp()
-        except ValueError:
-            return None
-    return number_of(listing, field)
-
-
-def in_order(order: str, first: Any, second: Any) -> bool:
-    """Whether `first` may come before `second`. Texts may be compared in any of the usual ways."""
-    if order == "desc":
-        first, second = second, first
-    readings: Sequence[Reading] = (str.casefold, str, joined, _natural) if isinstance(first, str) else (float,)
-    return any(reading(first) <= reading(second) for reading in readings)
 
 
 async def sorted_page(target: Target, field: str, order: str) -> Page:

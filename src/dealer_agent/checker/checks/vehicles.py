@@ -8,7 +8,7 @@ from dealer_agent.checker.check import check, check_each, judge_each
 from dealer_agent.checker.exchange import Exchange, dicts
 from dealer_agent.checker.fields import MEMBERS, id_of
 from dealer_agent.checker.outcome import Failed, Judgement, Skipped, conclude, expect, has, need, skip_if_failed
-from dealer_agent.checker.reply import code, if_refused, rejected
+from dealer_agent.checker.reply import code, data_of, if_refused, rejected
 from dealer_agent.checker.searches import identified, key_of, number_of, search
 from dealer_agent.checker.target import Listing, Target, asking
 
@@ -18,8 +18,15 @@ _NOT_COMPARED = ("updated_at", "changed_at", "description", "notes", *_UNKNOWN)
 """Members that may change between two requests or be shorter in a search, and those that other checks compare."""
 _NULLABLE = ("rooftop", "charge_port")
 """Members that the published versions allow to be null."""
+_ESSENTIAL = ("vin", "stock", "vehicle_id", "year", "make", "model", "condition", "price", "mileage", "rooftop")
+"""Members from which a buyer chooses."""
+_RECORD = (
+    *("price", "list_price", "msrp", "mileage", "year", "make", "model", "stock", "vin", "updated_at", "vehicle_type"),
+    *("electric_range_mi", "dc_fast_charge", "charge_port", "displacement_cc", "rooftop"),
+)
+"""The members that the specification names."""
 _ZIP = "37203"
-MOST_DETAILS = 8
+MOST_DETAILS = 12
 """How many details are compared with the search, of vehicles of different kinds."""
 
 
@@ -70,19 +77,78 @@ judge_each(
 )
 
 
-@check("vehicle.same-listing")
-async def _(target: Target) -> None:
-    kinds = ("condition", "rooftop", "vehicle_type")
+async def _different(target: Target) -> list[Listing]:
+    """Available listings with a VIN: the first, the last, and one of each kind of vehicle."""
+    kinds = ("condition", "rooftop", "vehicle_type", "fuel")
     found = [each for each in await identified(target, "vin") if each.get("status") == "available"]
     own = [await _one(target, "vin"), *found]
-    different = {tuple(str(each.get(kind)) for kind in kinds): each for each in reversed(own)}
-    for listing in list(different.values())[::-1][:MOST_DETAILS]:
+    kind = {(each.get("price") is None, *(str(each.get(name)) for name in kinds)): each for each in reversed(own)}
+    return [*list(kind.values())[::-1][:MOST_DETAILS], own[-1]]
+
+
+def _difference(listing: Listing, detail: Listing) -> str | None:
+    """How a detail differs from the listing in a search; None if it does not. It may have more, and less."""
+    if detail.get("price") is not None and listing.get("price") is None:
+        return f"The detail of {key_of(listing)} has the price {detail['price']!r}, and the search none."
+    for name, value in listing.items():
+        compared = name in ("fees", "features") or not isinstance(value, (list, dict))
+        if name in detail and name not in _NOT_COMPARED and compared and detail[name] != value:
+            # A search may have the first features only.
+            if name == "features" and len(value) != len(detail[name] or ()):
+                continue
+            return f"{name} of {key_of(listing)} is {value!r} in the search and {detail[name]!r} in the detail."
+    return None
+
+
+@check("vehicle.same-listing")
+async def _(target: Target) -> None:
+    for listing in await _different(target):
+        wrong = _difference(listing, await target.ask(_SKILL, vin=listing["vin"]))
+        expect(wrong is None, str(wrong))
+
+
+@check("vehicle.essential")
+async def _(target: Target) -> None:
+    for listing in await _different(target):
         detail = await target.ask(_SKILL, vin=listing["vin"])
-        for name, value in listing.items():
-            compared = name == "fees" or not isinstance(value, (list, dict))
-            if name in detail and name not in _NOT_COMPARED and compared:
-                told = f"{name} of {listing['vin']} is {value!r} in the search and {detail[name]!r} in the detail."
-                expect(detail[name] == value, told)
+        less = [each for each in _ESSENTIAL if listing.get(each) is not None and detail.get(each) is None]
+        expect(not less, f"The detail of {listing['vin']} lacks {less and less[0]}, which the search has.")
+
+
+@check("vehicle.member-forms")
+async def _(target: Target) -> None:
+    for listing in await _different(target):
+        detail = await target.ask(_SKILL, vin=listing["vin"])
+        for name in _RECORD:
+            form, words = MEMBERS[name]
+            good = detail.get(name) is None or form(detail[name])
+            expect(good, f"{name} of the detail of {listing['vin']} is {detail.get(name)!r:.100}, not {words}.")
+
+
+@check("listing.vehicle-id-stable")
+async def _(target: Target) -> None:
+    seen: dict[str, Any] = {}
+    for _ in range(2):
+        exchange = await target.send(target.payload("inventory.search", pagination={"limit": 21}), fresh=True)
+        for each in dicts(data_of(exchange).get("vehicles")):
+            vin, found = each.get("vin"), each.get("vehicle_id")
+            if forms.vin(vin) and found is not None:
+                known = seen.setdefault(str(vin), found)
+                expect(known == found, f"The vehicle_id of {vin} is {known!r}, and then {found!r}.", exchange)
+
+
+@check("vehicle.same-by-identifier")
+async def _(target: Target) -> None:
+    for listing in (await _different(target))[:2]:
+        for member in ("stock", "vehicle_id"):
+            values = [each.get(member) for each in await target.listings()]
+            if not forms.name(listing.get(member)) or values.count(listing[member]) > 1:
+                continue
+            # An agent may know VINs only: `vehicle.by-stock` and `vehicle.by-vehicle-id` judge that.
+            with skip_if_failed():
+                detail = await target.ask(_SKILL, **{member: listing[member]})
+            wrong = _difference(listing, detail)
+            expect(wrong is None, f"By {member}: {wrong}")
 
 
 @check("vehicle.complete")

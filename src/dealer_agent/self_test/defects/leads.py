@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dealer_agent.self_test.changing import When, answers, calls, error, register, with_code, with_status
-from dealer_agent.self_test.defect import Agent, Answer, Call
+from dealer_agent.self_test.defect import Agent, Answer, Call, broken
 
 WRITTEN = "written-by-the-customer-7Q"
 UNKNOWN_VIN = "ZZZZZZ00000000000"
@@ -236,6 +236,13 @@ for requirement_id, test in {
     "consent.channel-type": lambda payload: consent(payload).get("allowed_channels") == "email",
     "consent.unknown-member": lambda payload: "only_on_sundays" in consent(payload),
     "consent.not-an-object": lambda payload: payload.get("consent") is True,
+    "consent.scope-type": lambda payload: consent(payload).get("scope") == "lead_submission",
+    "consent.text-type": lambda payload: consent(payload).get("consent_text") == 7,
+    "consent.source-agent-type": lambda payload: consent(payload).get("source_agent") == 7,
+    "consent.scope-absent": lambda payload: consent(payload) and "scope" not in consent(payload),
+    "consent.scope-empty": lambda payload: consent(payload).get("scope") == [],
+    "consent.null": lambda payload: "consent" in payload and payload["consent"] is None,
+    "consent.empty": lambda payload: payload.get("consent") == {},
     "consent.preferred-channel": lambda payload: customer(payload).get("preferred_contact") == "phone",
     "consent.unreachable": lambda payload: "email" in customer(payload) and "phone" not in customer(payload),
 }.items():
@@ -367,3 +374,123 @@ replies_visit(
     confirmed_window={"start": "2099-01-05T10:00:00Z", "end": "2099-01-05T11:00:00Z"},
 )
 replies_visit("appointments.no-time", lambda payload: set(visit(payload)) == {"appointment_type"}, status="confirmed")
+
+
+# Wrong types and valid values
+VALID_VALUES: dict[str, Any] = {
+    "customer.first_name": "Test",
+    "customer.last_name": "Lead",
+    "customer.email": CUSTOMER["email"],
+    "customer.phone": CUSTOMER["phone"],
+    "customer.preferred_contact": "email",
+    "customer.address": {},
+    "vehicle_of_interest.year": 2020,
+    "vehicle_of_interest.make": "Honda",
+    "vehicle_of_interest.vin": UNKNOWN_VIN,
+    "trade_in.year": 2018,
+    "trade_in.make": "Honda",
+    "trade_in.mileage": 61_000,
+    "appointment.duration_minutes": 30,
+    "appointment.appointment_type": "sales",
+    "source_agent": "An agent",
+    "submitted_at": "2026-01-05T12:00:00Z",
+    "vehicle_of_interest": {},
+    "trade_in": {},
+    "appointment": {"appointment_type": "sales"},
+    "customer": CUSTOMER,
+}
+"""A valid value of each member."""
+
+
+def _part(payload: dict[str, Any], path: str) -> tuple[Any, str]:
+    """The object with the member at a path, and the name of the member."""
+    first, _, name = path.partition(".")
+    return (payload.get(first), name) if name else (payload, first)
+
+
+def _coerces(path: str) -> None:
+    """Registers a defect that reads a value of another type as a valid one."""
+    valid = VALID_VALUES[path]
+
+    def is_wrong(payload: dict[str, Any]) -> bool:
+        node, name = _part(payload, path)
+        return isinstance(node, dict) and name in node and type(node[name]) is not type(valid)
+
+    def repair(payload: dict[str, Any]) -> None:
+        node, name = _part(payload, path)
+        node[name] = valid
+
+    accepts(f"leads-type.{path.replace('.', '-').replace('_', '-')}", repair, is_wrong)
+
+
+for _path in VALID_VALUES:
+    _coerces(_path)
+
+
+def _has(path: str, good: Callable[[Any], object]) -> Test:
+    def test(payload: dict[str, Any]) -> bool:
+        node, name = _part(payload, path)
+        return isinstance(node, dict) and bool(good(node.get(name)))
+
+    return test
+
+
+for requirement_id, test in {
+    **{f"vehicle-condition-{word}": ("vehicle_of_interest.condition", word) for word in ("new", "used", "cpo")},
+    **{f"trade-in-{word}": ("trade_in.condition", word) for word in ("excellent", "good", "fair", "poor")},
+    **{f"contact-{word}": ("customer.preferred_contact", word) for word in ("email", "phone", "any")},
+    "vehicle-year": ("vehicle_of_interest.year", 2024),
+    "vehicle-stock": ("vehicle_of_interest.stock", "QZXVWK-0"),
+    "foreign-phone": ("customer.phone", "+447700900123"),
+    "two-scopes": ("consent.scope", ["marketing", "lead_submission"]),
+    "channel-sms": ("consent.allowed_channels", ["email", "phone", "sms"]),
+    "sales": ("appointment.appointment_type", "sales"),
+    "service": ("appointment.appointment_type", "service"),
+    "trade-in-visit": ("appointment.appointment_type", "trade_in"),
+    "duration-15": ("appointment.duration_minutes", 15),
+    "duration-120": ("appointment.duration_minutes", 120),
+}.items():
+    refuses(f"leads-valid.{requirement_id}", _has(test[0], lambda value, wanted=test[1]: value == wanted))  # type: ignore[misc]
+for requirement_id, path, is_refused in (
+    ("names", "customer.last_name", lambda value: not str(value).isascii()),
+    ("email-alone", "customer.phone", lambda value: value is None),
+    ("phone-alone", "customer.email", lambda value: value is None),
+    ("not-yet-expired", "consent.expires_at", lambda value: value is not None),
+    ("granted-with-offset", "consent.granted_at", lambda value: str(value).endswith("-05:00")),
+    ("notes", "appointment.notes", lambda value: value is not None),
+    ("submitted-at", "submitted_at", lambda value: value is not None),
+    ("message-4000", "message", lambda value: len(str(value)) == 4_000),
+    ("short-key", "idempotency_key", lambda value: value is not None and len(value) < 30),
+):
+    refuses(f"leads-valid.{requirement_id}", _has(path, is_refused))
+
+# All answers to leads
+
+
+def _proposes_the_past(data: dict[str, Any]) -> None:
+    if "proposed_times" in data.get("appointment", {}):
+        data["appointment"]["proposed_times"] = ["2020-01-06T16:00:00Z"]
+
+
+replies("appointments.every-time", _proposes_the_past)
+_emails: list[str] = []
+
+
+@broken("leads.ids-anonymous")
+async def _(call: Call, agent: Agent) -> Answer:
+    answer = await agent(call)
+    if call.skill != "lead.submit":
+        return answer
+    return answer.with_data(
+        lambda data: data.update(lead_id=f"{data['lead_id']}-{customer(call.payload).get('email')}")
+    )
+
+
+@broken("leads.not-told-to-others")
+async def _(call: Call, agent: Agent) -> Answer:
+    answer = await agent(call)
+    email = customer(call.payload).get("email") if call.skill == "lead.submit" else None
+    if not isinstance(email, str) or not email.startswith("test-lead-"):
+        return answer
+    _emails.append(email)
+    return answer.with_reply_payload(lambda payload: payload.update(message=f"We answered {_emails[-20:][0]} first."))

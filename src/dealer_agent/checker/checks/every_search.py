@@ -1,0 +1,216 @@
+"""Searches that combine what buyers combine, and all searches of a run, judged by the rules of `oracle.py`."""
+
+from collections.abc import AsyncIterator, Iterator, Mapping
+from itertools import combinations, cycle
+from typing import Any
+
+from dealer_agent.checker import forms
+from dealer_agent.checker.check import check, check_each
+from dealer_agent.checker.checks.filters import one_word
+from dealer_agent.checker.differences import LONGEST_WORD
+from dealer_agent.checker.exchange import at, dicts, read_json
+from dealer_agent.checker.fields import ORDERS, RANGE_FILTERS, SORTS, WORD_FILTERS, by_id, id_of
+from dealer_agent.checker.oracle import RULES, Answered, is_valid, matcher, value_of
+from dealer_agent.checker.outcome import Judgement, Skipped, conclude, expect, need, skip_if_failed
+from dealer_agent.checker.reply import is_answered
+from dealer_agent.checker.searches import Page, numbers, search, shown
+from dealer_agent.checker.target import PAGE, Listing, Target
+
+Filters = dict[str, Any]
+
+MOST_VALUES = 16
+"""How many values of each filter are searched for."""
+MOST_COMPARED = 300
+"""How many listings decide which filters are combined."""
+POPULAR = ("make", "condition", "price_max", "year_min")
+"""Filters that are combined with each other one."""
+_FIRST = {"skip": 0, "limit": PAGE}
+
+
+async def _judged(target: Target, members: Mapping[str, Any]) -> Answered:
+    """The answer to a search of which the stock is known."""
+    await target.some_listings()
+    return Answered(members, await search(target, **members), target.stock)
+
+
+async def _expect(target: Target, members: Mapping[str, Any], *rules: str) -> Answered:
+    """Raises Failed unless the answer to a search fulfils these rules."""
+    asked = await _judged(target, members)
+    for each in rules:
+        conclude(RULES[each](asked))
+    return asked
+
+
+# Each value of a filter
+
+
+def _words(listings: list[Listing], member: str) -> list[str]:
+    """The values of a member that can be searched for, the most frequent first."""
+    found = [each[member] for each in listings if forms.name(each.get(member)) and len(each[member]) <= LONGEST_WORD]
+    return sorted(set(found), key=lambda word: (-found.count(word), word))
+
+
+def _ends(listings: list[Listing], name: str) -> list[int]:
+    """The values of a range filter at which its result changes, or is everything or nothing."""
+    member = RANGE_FILTERS[name]
+    form = forms.year if member == "year" else forms.whole
+    values = sorted({int(each) for each in numbers(listings, member) if form(each)})
+    if not values:
+        return []
+    inner = values[len(values) // 2]
+    near = {value + step for value in (values[0], inner, values[-1]) for step in (-1, 0, 1)}
+    return sorted(each for each in near | {1900 if member == "year" else 0} if form(each))
+
+
+def _candidates(listings: list[Listing], name: str, most: int) -> list[Filters]:
+    """Filters of one name with different values of the stock."""
+    if name in WORD_FILTERS:
+        words = _words(listings, WORD_FILTERS[name])
+        # The most frequent ones and the rarest.
+        return [{name: [word]} for word in dict.fromkeys((*words[: most // 2], *words[-(most // 2) :]))]
+    if name in RANGE_FILTERS:
+        return [{name: end} for end in _ends(listings, name)[:most]]
+    return [{name: True}] if any(each.get(name) is True for each in listings) else []
+
+
+@check_each(by_id("filter-values", WORD_FILTERS) | by_id("range-values", RANGE_FILTERS))
+async def _(target: Target, name: str) -> None:
+    listings = await target.some_listings()
+    cases = _candidates(listings, name, MOST_VALUES)
+    if name in WORD_FILTERS and len(cases) > 2:
+        # The last of several values counts, too.
+        cases.append({name: [each[name][0] for each in cases[:3]]})
+    for filters in need(cases, f"No listing has a value to search for with {name}."):
+        await _expect(
+            target, {"filters": filters, "pagination": _FIRST}, "filters.everywhere", "search.total-everywhere"
+        )
+
+
+# Filters with each other, and with all else that a search may have
+
+
+def _names(target: Target) -> list[str]:
+    named = {**WORD_FILTERS, **RANGE_FILTERS, "dc_fast_charge": "dc_fast_charge"}
+    return [name for name, member in named.items() if member not in target.revision.unsearchable]
+
+
+def _decisive(listings: list[Listing], names: list[str]) -> Iterator[Filters]:
+    """Pairs of filters, of which each leaves out vehicles that the other finds."""
+    found: dict[str, list[tuple[Filters, set[int], set[int]]]] = {}
+    for name in names:
+        for filters in _candidates(listings, name, 4):
+            results = [matcher(filters)(each) for each in listings]
+            matching, others = ({index for index, one in enumerate(results) if one is good} for good in (True, False))
+            found.setdefault(name, []).append((filters, matching, others))
+    pairs = [
+        (one, other)
+        for one, other in combinations(names, 2)
+        if {one, other} & {*POPULAR} or RANGE_FILTERS.get(one, 1) == RANGE_FILTERS.get(other, 2)
+    ]
+    for one, other in pairs:
+        both = (
+            (len(ours & theirs), first | second)
+            for first, ours, not_ours in found.get(one, ())
+            for second, theirs, not_theirs in found.get(other, ())
+            if ours & not_theirs and theirs & not_ours
+        )
+        if chosen := max(both, key=lambda case: case[0], default=None):
+            yield chosen[1]
+
+
+@check("filters.pairs")
+async def _(target: Target) -> None:
+    listings = (await target.some_listings())[:MOST_COMPARED]
+    for filters in need([*_decisive(listings, _names(target))], "No two filters are decisive together."):
+        await _expect(
+            target, {"filters": filters, "pagination": _FIRST}, "filters.everywhere", "search.total-everywhere"
+        )
+
+
+@check("filters.with-all-else")
+async def _(target: Target) -> None:
+    listings = (await target.some_listings())[:MOST_COMPARED]
+    sorts = cycle([{"field": field, "order": order} for order in ORDERS for field in SORTS])
+    for name in _names(target):
+        for filters in _candidates(listings, name, 3)[-1:]:
+            for more in (
+                {"sort": next(sorts), "privacy": {"anonymous": False}, "pagination": {"skip": 1, "limit": PAGE}},
+                {"privacy": {"anonymous": True}, "pagination": {"skip": 0, "limit": 2}},
+                {},
+            ):
+                await _expect(target, {"filters": filters, **more}, "filters.everywhere", "search.total-everywhere")
+
+
+@check("query.with-all-filters")
+async def _(target: Target) -> None:
+    listings = (await target.some_listings())[:MOST_COMPARED]
+    query = await one_word(target, "make")
+    with skip_if_failed():
+        alone = (await search(target, filters={"query": query}, pagination=_FIRST)).total or 0
+    made = [each for each in listings if each.get("make") == query]
+    for name in _names(target):
+        for filters in (_candidates(made, name, 3) or [{}])[-1:]:
+            if name == "make" or not filters:
+                continue
+            members = {"filters": {"query": query, **filters}, "pagination": _FIRST}
+            asked = await _expect(target, members, "filters.everywhere")
+            least = sum(matcher(filters)(each) is True for each in made)
+            found = asked.page.total or 0
+            expect(least <= found <= alone, f"{shown(members['filters'])} finds {found}, not {least} to {alone}.")
+
+
+# Later pages of each sort
+
+
+@check_each({f"sort-pages.{id_of(field)}-{order}": (field, order) for field in SORTS for order in ORDERS})
+async def _(target: Target, field: str, order: str) -> None:
+    members = {"sort": {"field": field, "order": order}}
+    with skip_if_failed():
+        first = await search(target, **members, pagination=_FIRST)
+    count = len(first.vehicles)
+    if count < 4:
+        raise Skipped("The stock is too small for a second page.")
+    for skip in (1, count // 2, count - 2):
+        page = await search(target, **members, pagination={"skip": skip, "limit": 3})
+        found, expected = (_values(each, field) for each in (page.vehicles, first.vehicles[skip : skip + 3]))
+        # A dealer may have a page of fewer vehicles.
+        same = found == expected[: len(found)] if count > skip + 3 else found[: len(expected)] == expected
+        expect(
+            same, f"Sorted by {field} {order}, the page at {skip} has {found}, and a large page has {expected} there."
+        )
+
+
+def _values(vehicles: list[Listing], field: str) -> list[Any]:
+    return [value_of(each, field) for each in vehicles]
+
+
+# All searches of the run
+
+
+async def _answers(target: Target) -> AsyncIterator[Answered]:
+    """The valid searches of the run, as they are answered. With nothing remembered, each is sent again."""
+    await target.some_listings()
+    for body in dict.fromkeys(
+        each.request_body for each in target.posted if b"inventory.search.request" in each.request_body
+    ):
+        document = read_json(body)[0]
+        parts = dicts(at(document, "params.message.parts") or at(document, "message.parts"))
+        payload = at(parts[0], "data") if len(parts) == 1 else None
+        if not isinstance(payload, dict) or payload.get("type") != "inventory.search.request":
+            continue
+        members = {name: value for name, value in payload.items() if name != "type"}
+        if not is_valid(members):
+            continue
+        exchange = await target.post(body)
+        if is_answered(exchange):
+            data = at(exchange.json, "result.message") or at(exchange.json, "message")
+            found = next(each["data"]["data"] for each in dicts(data["parts"]) if isinstance(each.get("data"), dict))
+            yield Answered(
+                members, Page(found, forms.whole_number(found.get("total")), dicts(found.get("vehicles"))), target.stock
+            )
+
+
+@check_each(RULES, last=True)
+async def _(target: Target, rule: Judgement) -> None:
+    async for asked in _answers(target):
+        conclude(rule(asked))

@@ -1,0 +1,202 @@
+"""What a search must answer, computed from the whole stock: each rule of a page as a judgement. Pure.
+
+The rules hold for every valid search, whatever filters, sort, page and privacy it combines. Where the specification
+leaves something open, such as synonyms and free text, a rule accepts all of it.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from typing import Any
+
+from dealer_agent.checker import forms
+from dealer_agent.checker.differences import clearly_different, joined
+from dealer_agent.checker.fields import EXACT_FILTERS, ORDERS, RANGE_FILTERS, SORTS, TRUE_FILTERS, WORD_FILTERS
+from dealer_agent.checker.searches import Matches, Page, key_of, number_of, range_matches, shown, word_matches
+from dealer_agent.checker.target import Listing, Stock
+from dealer_agent.protocol.vehicle import FIELDS
+
+VOLATILE = ("updated_at", "changed_at")
+"""Members that may change from answer to answer."""
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A search that was answered: the members of its request beside `type`, its page, and the stock at that time."""
+
+    members: Mapping[str, Any]
+    page: Page
+    stock: Stock
+
+    @property
+    def filters(self) -> Mapping[str, Any]:
+        """The filters of the request; empty if it has none."""
+        return self.members.get("filters") or {}
+
+    @property
+    def skip(self) -> int:
+        """The skip of the request, or its default."""
+        return int((self.members.get("pagination") or {}).get("skip", 0))
+
+
+def is_valid(members: Mapping[str, Any]) -> bool:
+    """Whether the members of a search have the forms of the specification, so that rules can judge the answer."""
+    filters, pagination, sort = (members.get(name, {}) for name in ("filters", "pagination", "sort"))
+    if members.keys() - {"filters", "pagination", "sort", "privacy"} or not all(
+        isinstance(each, dict) for each in (filters, pagination, sort)
+    ):
+        return False
+    return (
+        all(_is_filter(name, value) for name, value in filters.items())
+        and all(name in ("skip", "limit") and type(value) is int and value >= 0 for name, value in pagination.items())
+        and (not sort or (sort.get("field") in SORTS and sort.get("order") in ORDERS))
+    )
+
+
+def _is_filter(name: str, value: Any) -> bool:
+    if name in WORD_FILTERS:
+        return forms.array_of(forms.text)(value) and bool(value)
+    if name in RANGE_FILTERS:
+        return type(value) is int
+    return name == "query" or (value is True if name in TRUE_FILTERS else name in EXACT_FILTERS)
+
+
+def matcher(filters: Mapping[str, Any]) -> Matches:
+    """Whether a listing matches all of these filters."""
+
+    def matches(listing: Listing) -> bool | None:
+        results = [_matches(name, value, listing) for name, value in filters.items()]
+        return False if False in results else None if None in results else True
+
+    return matches
+
+
+def _matches(name: str, value: Any, listing: Listing) -> bool | None:
+    if name == "condition":
+        return listing.get(name) in value
+    if name in WORD_FILTERS:
+        return word_matches(WORD_FILTERS[name], value, listing)
+    if name in RANGE_FILTERS:
+        unpriced = RANGE_FILTERS[name] == "price" and listing.get("price") is None
+        return False if unpriced else range_matches(name, value, listing)
+    if name in TRUE_FILTERS:
+        return listing.get(name) is True
+    if name not in EXACT_FILTERS:
+        return None
+    found = listing.get(name)
+    return True if found == value else False if not found or clearly_different(name, found, value) else None
+
+
+# The values by which listings are sorted
+
+Reading = Callable[[Any], Any]
+"""A way to compare two values: what is compared instead of them."""
+
+
+def _natural(text: str) -> list[tuple[int, int, str]]:
+    """Numbers inside a text are compared as numbers."""
+    return [(0, int(each), "") if each.isdigit() else (1, 0, each) for each in re.findall(r"\d+|\D+", text.casefold())]
+
+
+def value_of(listing: Listing, field: str) -> Any:
+    """The value by which a listing is sorted. None if it is absent, blank, or cannot be compared."""
+    value, kind = listing.get(field), FIELDS[field].value_type
+    if kind is str:
+        return value if forms.name(value) else None
+    if kind is datetime:
+        try:
+            return datetime.fromisoformat(str(value).replace("Z", "+00:00")).timestamp()
+        except ValueError:
+            return None
+    return number_of(listing, field)
+
+
+def in_order(order: str, first: Any, second: Any) -> bool:
+    """Whether `first` may come before `second`. Texts may be compared in any of the usual ways."""
+    if order == "desc":
+        first, second = second, first
+    readings: Sequence[Reading] = (str.casefold, str, joined, _natural) if isinstance(first, str) else (float,)
+    return any(reading(first) <= reading(second) for reading in readings)
+
+
+# Rules
+
+
+def _finds_matching(asked: Answered) -> bool | str:
+    matches = matcher(asked.filters)
+    wrong = next((each for each in asked.page.vehicles if matches(each) is False), None)
+    return wrong is None or f"{shown(asked.members)} finds {key_of(wrong)}, which does not match."
+
+
+def _finds_all(asked: Answered) -> bool | str:
+    matches, listings, total = matcher(asked.filters), asked.stock.listings or [], asked.page.total
+    if total is None:
+        return True
+    found = [matches(each) for each in listings]
+    least, most = found.count(True), len(found) - found.count(False)
+    if total < least or (asked.stock.complete and total > most):
+        expected = f"{least}" if least == most else f"{least} to {most}"
+        return f"{shown(asked.members)} has the total {total}, and {expected} listings match."
+    if asked.skip or total > len(asked.page.vehicles) or not asked.stock.complete:
+        return True
+    missing = {key_of(each) for each, good in zip(listings, found, strict=True) if good} - set(asked.page.keys)
+    return not missing or f"{shown(asked.members)} does not find {min(missing)}, which matches."
+
+
+def _is_the_page(asked: Answered) -> bool | str:
+    found, wanted = asked.page.data, asked.members.get("pagination") or {}
+    count, total = len(asked.page.vehicles), asked.page.total
+    twice = [key for key, times in Counter(asked.page.keys).items() if times > 1]
+    if twice:
+        return f"The page of {shown(asked.members)} has {twice[0]} twice."
+    wrong = [name for name in ("skip", "limit") if name in found and not forms.whole(found[name])]
+    if wrong or not isinstance(found.get("vehicles"), list):
+        name = (*wrong, "vehicles")[0]
+        return f"`{name}` of the answer to {shown(asked.members)} is {found.get(name)!r:.100}."
+    limit = found.get("limit", wanted.get("limit"))
+    if not forms.whole(limit) or total is None:
+        return True
+    if found.get("skip", asked.skip) != asked.skip or limit > wanted.get("limit", limit):
+        return f"The answer to {shown(asked.members)} has skip {found.get('skip')!r} and limit {limit!r}."
+    most = max(0, min(int(limit), total - asked.skip))
+    told = f"The page of {shown(asked.members)} has {count} vehicles. Its limit is {limit} and its total {total}."
+    return (count == most if "limit" in found else count <= most) or told
+
+
+def _is_sorted(asked: Answered) -> bool | str:
+    sort = asked.members.get("sort")
+    if not sort:
+        return True
+    field, order = sort["field"], sort["order"]
+    known = [each for each in asked.page.vehicles if value_of(each, field) is not None]
+    for first, second in pairwise(known):
+        if not in_order(order, value_of(first, field), value_of(second, field)):
+            return f"{shown(asked.members)} returns {first[field]!r} before {second[field]!r}."
+    early = [each for each in asked.page.vehicles[: len(known)] if each.get("price") is None]
+    return (
+        field != "price" or not early or f"{shown(asked.members)} returns {key_of(early[0])}, without price, too early."
+    )
+
+
+def _has_values_of_stock(asked: Answered) -> bool | str:
+    known = {key_of(each): each for each in asked.stock.listings or []}
+    for found in asked.page.vehicles:
+        listing = known.get(key_of(found), {})
+        for name in listing.keys() & found.keys() - set(VOLATILE):
+            if found[name] != listing[name]:
+                told = f"{name} of {key_of(found)} is {found[name]!r:.200} in {shown(asked.members)}"
+                return f"{told}, and else {listing[name]!r:.200}."
+    return True
+
+
+RULES: Mapping[str, Callable[[Answered], bool | str]] = {
+    "filters.everywhere": _finds_matching,
+    "search.total-everywhere": _finds_all,
+    "search.page-everywhere": _is_the_page,
+    "sort.everywhere": _is_sorted,
+    "search.same-values": _has_values_of_stock,
+}
+"""The rules by the id of their requirement."""
