@@ -46,6 +46,11 @@ class EnabledDealers(NamedTuple):
     hosts: dict[str, str]
 
 
+def owner_of(installation: Installation) -> str:
+    """The id of the keys and records of the installation itself: ALL_DEALERS, or the only dealer."""
+    return ALL_DEALERS if installation.only is None else installation.only.dealer.id
+
+
 @dataclass
 class OpenInstallation:
     """An installation whose database is open. Threads may share it. `enabled` has the dealers of the last `read`."""
@@ -56,9 +61,8 @@ class OpenInstallation:
 
     @property
     def owner(self) -> str:
-        """The id of the keys and records of the installation itself: ALL_DEALERS, or the only dealer."""
-        only = self.installation.only
-        return ALL_DEALERS if only is None else only.dealer.id
+        """See `owner_of`."""
+        return owner_of(self.installation)
 
     def count(self) -> int:
         """The number of enabled dealers."""

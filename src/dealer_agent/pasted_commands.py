@@ -46,6 +46,7 @@ class Where(NamedTuple):
         return _COMMAND.sub(self._completed, text)
 
     def _completed(self, found: re.Match[str]) -> str:
+        """A command of a message, with the options of this place."""
         names = {found[1], found[2]}
         if names & WITHOUT_FOLDER:
             return found[0]

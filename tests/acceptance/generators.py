@@ -29,10 +29,10 @@ def generators() -> Path:
 
 
 def _install(folder: Path) -> None:
-    subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True, timeout=300)
+    subprocess.run([sys.executable, "-m", "venv", "--clear", "--without-pip", folder], check=True, timeout=300)
     options = ("--require-hashes", "--no-deps", "--only-binary", ":all:", "--quiet", "--disable-pip-version-check")
     installed = subprocess.run(
-        [folder / "bin" / "python", "-m", "pip", "install", *options, "-r", LOCK],
+        [sys.executable, "-m", "pip", "--python", folder / "bin" / "python", "install", *options, "-r", LOCK],
         capture_output=True,
         text=True,
         check=False,

@@ -46,11 +46,11 @@ def wanted(number: int, **members: Any) -> dict[str, Any]:
     return lead(number, vehicle_of_interest={"vin": HONDA_VIN}, **members)
 
 
-def refused(done: subprocess.CompletedProcess[str], *told: str) -> None:
+def refused(done: subprocess.CompletedProcess[str], *expected: str) -> None:
     """Exit code 1 and plain words: `command` and `command_here` see to it that there is no traceback."""
     assert done.returncode == 1, done.stdout
     assert done.stderr.startswith("Error: ")
-    for word in told:
+    for word in expected:
         assert word in done.stderr
 
 

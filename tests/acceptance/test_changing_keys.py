@@ -293,18 +293,18 @@ def test_a_running_service_says_that_its_key_file_broke_and_goes_on(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "expected"),
     [
         pytest.param("", "final by 20", id="the service changes keys"),
         pytest.param("\n[privacy]\nrotate_keys_days = 0\n", "leads erase --final", id="nobody does"),
     ],
 )
-def test_an_erasure_says_when_it_is_final(folder: Path, settings: str, told: str) -> None:
+def test_an_erasure_says_when_it_is_final(folder: Path, settings: str, expected: str) -> None:
     with (folder / "dealer.toml").open("a") as toml:
         toml.write(settings)
     done = command_here("leads", "erase", "--yes", "--email", "robin1@example.com", "--dir", folder)
     assert done.returncode == 0, done.stderr
-    assert told in " ".join(done.stdout.split())
+    assert expected in " ".join(done.stdout.split())
 
 
 def test_keys_of_the_environment_make_an_erasure_final_when_the_operator_removes_them(folder: Path) -> None:

@@ -32,7 +32,7 @@ class Page(BaseHTTPRequestHandler):
 
 
 @pytest.fixture(scope="module")
-def told(service: Running) -> dict[str, Any]:
+def results(service: Running) -> dict[str, Any]:
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     if chromium is None:
         pytest.skip("GAP: no Chromium here, so no call from a page of another origin was tried")
@@ -56,13 +56,13 @@ def told(service: Running) -> dict[str, Any]:
         )
         server.shutdown()
     assert done.returncode == 0, done.stdout + done.stderr
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
+    results: dict[str, Any] = json.loads(done.stdout)
+    return results
 
 
 @pytest.mark.requirement("cross-origin")
-def test_a_page_of_another_origin_reads_answers_and_errors(told: dict[str, Any]) -> None:
-    read = told["read"]
+def test_a_page_of_another_origin_reads_answers_and_errors(results: dict[str, Any]) -> None:
+    read = results["read"]
     assert read["card"]["body"]["name"] == "Acceptance Motors"
     assert read["search"]["body"]["message"]["parts"][0]["data"]["data"]["total"] == 3
     assert read["rpc"]["body"]["result"]["message"]
@@ -73,12 +73,12 @@ def test_a_page_of_another_origin_reads_answers_and_errors(told: dict[str, Any])
 
 
 @pytest.mark.requirement("cross-origin")
-def test_the_browser_sends_no_cookie_and_refuses_a_call_with_credentials(told: dict[str, Any]) -> None:
-    assert told["read"]["withCookies"] == {"refused": "TypeError"}
-    assert told["read"]["otherHeader"] == {"refused": "TypeError"}
-    assert told["read"]["health"] == {"refused": "TypeError"}
-    sent = told["cookies"]
+def test_the_browser_sends_no_cookie_and_refuses_a_call_with_credentials(results: dict[str, Any]) -> None:
+    assert results["read"]["withCookies"] == {"refused": "TypeError"}
+    assert results["read"]["otherHeader"] == {"refused": "TypeError"}
+    assert results["read"]["health"] == {"refused": "TypeError"}
+    sent = results["cookies"]
     assert {sent[name] for name in ("card", "search", "rpc", "malformed", "token", "type", "nothing")} == {None}
     # The browser has a cookie for this host, and sends it to the page's own server.
     assert sent["itself"] == "session=secret"
-    assert told["read"]["cardWithCookies"] == {"refused": "TypeError"}
+    assert results["read"]["cardWithCookies"] == {"refused": "TypeError"}

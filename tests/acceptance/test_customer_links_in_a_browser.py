@@ -57,7 +57,7 @@ class Seen(NamedTuple):
 
 
 def run(script: str, chromium: str, *addresses: str) -> Any:
-    told = subprocess.run(
+    done = subprocess.run(
         [installed(), script, *addresses],
         cwd=JS,
         env=os.environ | {"CHROMIUM": chromium, "SCREEN": "desk"},
@@ -66,8 +66,8 @@ def run(script: str, chromium: str, *addresses: str) -> Any:
         check=False,
         timeout=300,
     )
-    assert told.returncode == 0, told.stdout + told.stderr
-    return json.loads(told.stdout)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout)
 
 
 @pytest.fixture(scope="module")

@@ -37,7 +37,7 @@ def run(
     *command: str | Path, cwd: Path, stdin: str | None = None, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """A command that succeeded."""
-    told = subprocess.run(
+    done = subprocess.run(
         command,
         cwd=cwd,
         input=stdin,
@@ -47,8 +47,8 @@ def run(
         check=False,
         timeout=300,
     )
-    assert told.returncode == 0, told.stdout + told.stderr
-    return told
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done
 
 
 @pytest.mark.soak
@@ -59,14 +59,14 @@ def test_openapi_python_client_generates_a_client_that_uses_all_skills(
     tools = generators()
     settings = tmp_path / "generator.yml"
     settings.write_text("package_name_override: agent_client\n", "utf-8")
-    told = run(
+    done = run(
         tools / "openapi-python-client",
         *("generate", "--path", document, "--meta", "none", "--config", settings, "--fail-on-warning"),
         *("--output-path", tmp_path / "agent_client"),
         cwd=tmp_path,
         PATH=f"{tools}:{os.environ['PATH']}",
     )
-    assert "arning" not in told.stdout + told.stderr
+    assert "arning" not in done.stdout + done.stderr
     typed = ("--strict", "--follow-imports=silent", "--config-file=", "--cache-dir", tmp_path / "mypy")
     run(sys.executable, "-m", "mypy", *typed, GENERATED / "buyer.py", cwd=tmp_path, MYPYPATH=str(tmp_path))
     answered = run(
@@ -127,15 +127,15 @@ def examples(document: dict[str, Any]) -> list[tuple[str, Any, bool]]:
 
 def test_the_pydantic_models_of_datamodel_code_generator_parse_every_example(document: Path, tmp_path: Path) -> None:
     tools = generators()
-    told = run(
+    done = run(
         tools / "datamodel-codegen",
         *("--input", document, "--input-file-type", "openapi", "--output", tmp_path / "agent_models.py"),
         *("--output-model-type", "pydantic_v2.BaseModel", "--target-python-version", "3.11", "--formatters", "builtin"),
         cwd=tmp_path,
     )
-    warned = [line for line in told.stderr.splitlines() if "Warning" in line]
+    warned = [line for line in done.stderr.splitlines() if "Warning" in line]
     # JSON Schema lets a document name formats of its own; only validators that know them check them.
-    assert all("format of 'timezone'" in line or "format of 'phone'" in line for line in warned), told.stderr
+    assert all("format of 'timezone'" in line or "format of 'phone'" in line for line in warned), done.stderr
     rows = examples(json.loads(document.read_bytes()))
     parsed = run(
         tools / "python", GENERATED / "parse.py", cwd=tmp_path, stdin=json.dumps(rows), PYTHONPATH=str(tmp_path)
@@ -149,8 +149,8 @@ def test_the_types_of_openapi_typescript_compile_in_a_client_that_works(
 ) -> None:
     node = installed()
     tools = JS / "node_modules" / ".bin"
-    told = run(tools / "openapi-typescript", document, "-o", tmp_path / "service.ts", cwd=tmp_path)
-    assert "arning" not in told.stdout + told.stderr
+    done = run(tools / "openapi-typescript", document, "-o", tmp_path / "service.ts", cwd=tmp_path)
+    assert "arning" not in done.stdout + done.stderr
     shutil.copy(GENERATED / "buyer.ts", tmp_path)
     (tmp_path / "node_modules").symlink_to(JS / "node_modules")
     (tmp_path / "package.json").write_text('{"type": "module"}', "utf-8")

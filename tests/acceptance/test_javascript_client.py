@@ -41,7 +41,7 @@ def installed(folder: Path = JS) -> Path:
 @pytest.mark.requirement("base-url-of-card")
 def test_the_javascript_client_uses_all_skills_over_both_bindings(service: Running, guarded: Guarded) -> None:
     node = installed()
-    told = subprocess.run(
+    done = subprocess.run(
         [node, "--test", "--test-reporter=tap", "client.test.js"],
         cwd=JS,
         env=os.environ
@@ -51,7 +51,7 @@ def test_the_javascript_client_uses_all_skills_over_both_bindings(service: Runni
         check=False,
         timeout=300,
     )
-    assert told.returncode == 0, told.stdout + told.stderr
-    passed = re.search(r"^# pass (\d+)$", told.stdout, re.MULTILINE)
+    assert done.returncode == 0, done.stdout + done.stderr
+    passed = re.search(r"^# pass (\d+)$", done.stdout, re.MULTILINE)
     assert passed is not None
-    assert int(passed[1]) == CASES, told.stdout
+    assert int(passed[1]) == CASES, done.stdout

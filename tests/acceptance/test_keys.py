@@ -40,11 +40,11 @@ def folder(with_leads: Callable[[Path], Path], tmp_path: Path) -> Path:
     return with_leads(tmp_path / "store")
 
 
-def refused_by_everything_that_reads_customers(folder: Path, *told: str, **env: Any) -> None:
+def refused_by_everything_that_reads_customers(folder: Path, *expected: str, **env: Any) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:  # A service that is not refused ends, too.
         serve = ("serve", "--port", str(taken.getsockname()[1]))
         for words in (serve, *READING):
-            refused(command_here(*words, "--dir", folder, **env), *told)
+            refused(command_here(*words, "--dir", folder, **env), *expected)
 
 
 def test_init_makes_a_key_for_the_owner_only_and_says_to_back_it_up(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
     unit = {"condition": "used", "year": 2020, "model": "Plain", "price": 20_000, "dealer_id": "WEST", "body": "suv"}
     more = [unit | {"vin": f"1HGCY2F5XRA{n:06}", "stock": f"M{n}", "make": make} for n, make in enumerate(MAKES)]
     with serving(stocked_dealer(tmp_path_factory.mktemp("browser"), ROOFTOP, stock_of_three() + more)) as running:
-        told = subprocess.run(
+        done = subprocess.run(
             [node, "look.js", *(running.url + page for page in PAGES)],
             cwd=JS,
             env=os.environ | {"CHROMIUM": chromium},
@@ -77,8 +77,8 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
             check=False,
             timeout=300,
         )
-        assert told.returncode == 0, told.stdout + told.stderr
-        yield Seen(running.url, json.loads(told.stdout))
+        assert done.returncode == 0, done.stdout + done.stderr
+        yield Seen(running.url, json.loads(done.stdout))
 
 
 @pytest.mark.parametrize("page", PAGES)

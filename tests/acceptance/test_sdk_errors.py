@@ -71,7 +71,7 @@ def seen() -> Iterator[Seen]:
     node = installed()
     with serving_errors() as base:
         urls = {(words, code): f"{base}/{words}/{code}" for words in VOCABULARIES for code in ERRORS}
-        told = subprocess.run(
+        done = subprocess.run(
             [node, "errors.js", *(f"{url}/" for url in urls.values())],
             cwd=JS,
             capture_output=True,
@@ -79,8 +79,8 @@ def seen() -> Iterator[Seen]:
             check=False,
             timeout=300,
         )
-        assert told.returncode == 0, told.stderr
-        in_javascript = json.loads(told.stdout)
+        assert done.returncode == 0, done.stderr
+        in_javascript = json.loads(done.stdout)
         found: Seen = {}
         for (words, code), url in urls.items():
             message = example(code).coded_message

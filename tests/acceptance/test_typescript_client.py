@@ -34,7 +34,7 @@ def node() -> Path:
 
 
 def test_it_passes_its_tests_against_a_running_service(node: Path, service: Running, guarded: Guarded) -> None:
-    told = run(
+    done = run(
         node,
         "--test",
         "--test-reporter=tap",
@@ -45,9 +45,9 @@ def test_it_passes_its_tests_against_a_running_service(node: Path, service: Runn
         TOKEN=guarded.token,
         VIN=HONDA_VIN,
     ).stdout
-    counts = dict(re.findall(r"^# (pass|skipped) (\d+)$", told, re.MULTILINE))
-    assert int(counts["pass"]) > 80, told
-    assert counts["skipped"] == "0", told
+    counts = dict(re.findall(r"^# (pass|skipped) (\d+)$", done, re.MULTILINE))
+    assert int(counts["pass"]) > 80, done
+    assert counts["skipped"] == "0", done
 
 
 def programs(page: Path = GUIDE) -> Iterator[str]:
@@ -76,9 +76,9 @@ def test_its_types_refuse_mistakes_and_the_programs_of_its_guide_run_as_they_are
     options = strict | {"rootDir": ".", "outDir": "built", "noUnusedLocals": False}
     (tmp_path / "tsconfig.json").write_text(json.dumps({"compilerOptions": options, "include": ["*.ts"]}), "utf-8")
     run(TSC, cwd=tmp_path)
-    told = run(node, "built/drive.js", cwd=tmp_path).stdout
-    assert "2024 Honda Accord Hybrid, $28040" in told
-    assert re.search(r"^received \S", told, re.MULTILINE), told
+    done = run(node, "built/drive.js", cwd=tmp_path).stdout
+    assert "2024 Honda Accord Hybrid, $28040" in done
+    assert re.search(r"^received \S", done, re.MULTILINE), done
     assert "1 vehicles match" in run(node, "built/guide.js", cwd=tmp_path).stdout
 
 

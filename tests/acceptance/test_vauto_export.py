@@ -24,7 +24,7 @@ CANONICAL = {
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, dict[str, Any]]]:
+def imported(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, dict[str, Any]]]:
     """What the import said, and all listings that the service then has, by VIN."""
     folder = write_dealer(tmp_path_factory.mktemp("vauto"))
     said = succeed_here("inventory", "import", VAUTO_EXPORT, "--dir", folder)
@@ -41,9 +41,9 @@ def rows() -> dict[str, dict[str, str]]:
 
 
 def test_every_row_becomes_a_unit_and_the_import_says_so(
-    told: tuple[str, dict[str, dict[str, Any]]], rows: dict[str, dict[str, str]]
+    imported: tuple[str, dict[str, dict[str, Any]]], rows: dict[str, dict[str, str]]
 ) -> None:
-    said, vehicles = told
+    said, vehicles = imported
     assert vehicles.keys() == rows.keys()
     assert len(vehicles) == 45
     counts = {line.split()[0]: line.split()[-1] for line in said.splitlines() if line.split()}
@@ -54,9 +54,9 @@ def test_every_row_becomes_a_unit_and_the_import_says_so(
 
 
 def test_conditions_prices_and_photos_are_the_files(
-    told: tuple[str, dict[str, dict[str, Any]]], rows: dict[str, dict[str, str]]
+    imported: tuple[str, dict[str, dict[str, Any]]], rows: dict[str, dict[str, str]]
 ) -> None:
-    _, vehicles = told
+    _, vehicles = imported
     for vin, row in rows.items():
         vehicle = vehicles[vin]
         used = "cpo" if row["Certified"] == "Yes" else "used"
@@ -71,17 +71,17 @@ def test_conditions_prices_and_photos_are_the_files(
 
 
 @pytest.mark.parametrize("member", CANONICAL)
-def test_words_are_the_contracts(told: tuple[str, dict[str, dict[str, Any]]], member: str) -> None:
-    _, vehicles = told
+def test_words_are_the_contracts(imported: tuple[str, dict[str, dict[str, Any]]], member: str) -> None:
+    _, vehicles = imported
     given = [vehicle[member] for vehicle in vehicles.values() if member in vehicle]
     assert len(given) >= 44
     assert set(given) <= CANONICAL[member]
 
 
 def test_cells_are_brought_to_the_right_word(
-    told: tuple[str, dict[str, dict[str, Any]]], rows: dict[str, dict[str, str]]
+    imported: tuple[str, dict[str, dict[str, Any]]], rows: dict[str, dict[str, str]]
 ) -> None:
-    _, vehicles = told
+    _, vehicles = imported
     bodies = {
         "4D Sport Utility": "suv",
         "2D Sport Utility": "suv",

@@ -1,10 +1,9 @@
 """Dealer agents that follow the protocol: no check fails on them, whatever their settings.
 
-In a normal run, the agents with other settings are checked at two cards, and in the long one at all.
+In a normal run, the agents with other settings are checked at one card, and in the long one at all.
 """
 
 import json
-import os
 from collections import Counter
 from pathlib import Path
 
@@ -18,7 +17,9 @@ from dealer_agent.self_test.dealer import make_dealer
 
 pytestmark = pytest.mark.outside_protocol("checker")
 
-CARDS = () if os.environ.get("SOAK") else ("1.0.0", "aap/1.3")
+each_card = pytest.mark.parametrize(
+    "revisions", [("1.0.0",), pytest.param((), marks=pytest.mark.soak)], ids=["1.0.0", "all"]
+)
 
 MINIMAL = """
 id = "one-lot"
@@ -77,24 +78,33 @@ def test_no_check_of_leads_fails_on_our_own_agent(honest: HonestAgent) -> None:
     assert outcomes(verdicts)["pass"] > 90
 
 
+@each_card
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_no_check_fails_on_an_agent_with_other_settings(variant: str, tmp_path: Path) -> None:
+def test_no_check_fails_on_an_agent_with_other_settings(
+    variant: str, revisions: tuple[str, ...], tmp_path: Path
+) -> None:
     settings = VARIANTS[variant]
     make_dealer(tmp_path / "dealer", **settings)  # type: ignore[arg-type]
     base = "/agent" if "base_path" in str(settings) else ""
     with running(tmp_path / "dealer") as agent:
-        verdicts = check_agent(agent, Options(rate=1e9, revisions=CARDS), url=LISTENS_AT + base)
+        verdicts = check_agent(agent, Options(rate=1e9, revisions=revisions), url=LISTENS_AT + base)
     assert bad(verdicts) == {}
     assert outcomes(verdicts)["pass"] > 200
 
 
-def test_a_dealer_that_asks_for_tokens_passes_with_one(asking_for_tokens: HonestAgent) -> None:
-    verdicts = check_agent(asking_for_tokens, Options(rate=1e9, revisions=CARDS, token=asking_for_tokens.token))
+@each_card
+def test_a_dealer_that_asks_for_tokens_passes_with_one(
+    asking_for_tokens: HonestAgent, revisions: tuple[str, ...]
+) -> None:
+    verdicts = check_agent(asking_for_tokens, Options(rate=1e9, revisions=revisions, token=asking_for_tokens.token))
     assert bad(verdicts) == {}
     assert outcomes(verdicts)["pass"] > 500
 
 
-def test_a_dealer_that_asks_for_tokens_is_skipped_without_one(asking_for_tokens: HonestAgent) -> None:
-    verdicts = check_agent(asking_for_tokens, Options(rate=1e9, revisions=CARDS))
+@each_card
+def test_a_dealer_that_asks_for_tokens_is_skipped_without_one(
+    asking_for_tokens: HonestAgent, revisions: tuple[str, ...]
+) -> None:
+    verdicts = check_agent(asking_for_tokens, Options(rate=1e9, revisions=revisions))
     assert bad(verdicts) == {}
     assert any("--token" in each.sentence for each in verdicts if each.outcome == "skipped")

@@ -21,7 +21,7 @@ MOST_ACCEPTED = 10
 
 
 def test_every_run_is_like_the_first(honest: HonestAgent) -> None:
-    options = Options(only=SUBJECTS, leads=True, rate=1e9, revisions={"0.1.0", "1.0.0"})
+    options = Options(only=SUBJECTS, leads=True, rate=1e9, revisions={"1.0.0"})
     for _ in range(11):
         assert outcomes(check_agent(honest, options)).keys() == {"pass"}
 

@@ -59,6 +59,7 @@ def test_a_dealer_written_from_the_specification_alone_fails_no_must(card: str, 
     assert Counter(each.outcome for each in verdicts)["pass"] > 400
 
 
+@pytest.mark.soak
 def test_our_own_dealer_with_small_limits_fails_nothing(tmp_path: Path) -> None:
     make_dealer(tmp_path / "dealer", tables=SMALL_CAPS)
     with running(tmp_path / "dealer") as agent:

@@ -25,6 +25,7 @@ from tests.client.dealers import (
     result,
 )
 from tests.servers.misbehaving import Asked, misbehaving
+from tests.soak import examples
 
 from dealer_agent.client import DealerAgent, Retries, SubmittedLead, errors, results
 from dealer_agent.client.card import read_card
@@ -301,7 +302,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(100))
 @given(status=st.sampled_from([200, 204, 400, 401, 429, 500, 503]), error=values, answer=values)
 def test_no_reply_makes_the_client_fail_in_another_way_than_its_errors(status: int, error: Any, answer: Any) -> None:
     body = msgspec.json.encode({"jsonrpc": "2.0", "id": "1", "error": error, "result": answer})

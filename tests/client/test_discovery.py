@@ -208,8 +208,8 @@ def test_a_card_may_be_behind_redirects_but_not_behind_a_loop_of_them() -> None:
             assert (await _discovered(url)).url == f"{url}/b"
             for place, said in (
                 ("loop", "more than 5 times"),
-                ("file", "no URL of a card"),
-                ("odd", "no URL of a card"),
+                ("file", "not the URL of a card"),
+                ("odd", "not the URL of a card"),
             ):
                 with pytest.raises(errors.NotADealerAgent, match=said):
                     await _discovered(f"{url}/{place}")

@@ -15,6 +15,7 @@ FOLDER = Path(__file__).parent
 MISTAKES = FOLDER / "mistakes.py"
 
 
+@pytest.mark.soak
 def test_pyright_refuses_each_mistake_and_nothing_else(tmp_path: Path) -> None:
     node = installed(FOLDER / "js")
     lines = MISTAKES.read_text("utf-8").splitlines()
@@ -24,7 +25,7 @@ def test_pyright_refuses_each_mistake_and_nothing_else(tmp_path: Path) -> None:
     settings = {"extraPaths": [str(FOLDER.parents[1] / "src")], "enableTypeIgnoreComments": False}
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings), "utf-8")
     pyright = FOLDER / "js" / "node_modules" / "pyright" / "index.js"
-    told = subprocess.run(
+    done = subprocess.run(
         [node, str(pyright), "--outputjson", "--pythonpath", sys.executable],
         cwd=tmp_path,
         capture_output=True,
@@ -32,5 +33,5 @@ def test_pyright_refuses_each_mistake_and_nothing_else(tmp_path: Path) -> None:
         check=False,
         timeout=300,
     )
-    found = {each["range"]["start"]["line"] + 1 for each in json.loads(told.stdout)["generalDiagnostics"]}
-    assert sorted(found) == wrong, told.stdout
+    found = {each["range"]["start"]["line"] + 1 for each in json.loads(done.stdout)["generalDiagnostics"]}
+    assert sorted(found) == wrong, done.stdout

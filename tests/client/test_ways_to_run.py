@@ -118,7 +118,7 @@ def test_a_failed_discovery_leaves_no_thread() -> None:
 
 def test_a_program_that_does_not_close_the_client_ends() -> None:
     program = "from tests.client.test_ways_to_run import sync\nagent = sync()\nprint(agent.search().total)\n"
-    told = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=600, check=True
     )
-    assert told.stdout == "1\n"
+    assert done.stdout == "1\n"

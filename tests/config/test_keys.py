@@ -117,10 +117,10 @@ MALFORMED: dict[str, tuple[bytes, str]] = {
 }
 
 
-@pytest.mark.parametrize(("content", "told"), MALFORMED.values(), ids=MALFORMED.keys())
-def test_a_malformed_file_is_refused_with_the_line(key_file: Path, content: bytes, told: str) -> None:
+@pytest.mark.parametrize(("content", "expected"), MALFORMED.values(), ids=MALFORMED.keys())
+def test_a_malformed_file_is_refused_with_the_line(key_file: Path, content: bytes, expected: str) -> None:
     key_file.write_bytes(content)
-    assert refused(key_file.parent).startswith(told)
+    assert refused(key_file.parent).startswith(expected)
 
 
 def test_a_malformed_variable_is_refused_by_its_name(tmp_path: Path) -> None:
@@ -239,14 +239,14 @@ BREAKING: dict[str, tuple[Callable[[Path], object], str]] = {
 }
 
 
-@pytest.mark.parametrize(("breaking", "told"), BREAKING.values(), ids=BREAKING.keys())
+@pytest.mark.parametrize(("breaking", "expected"), BREAKING.values(), ids=BREAKING.keys())
 def test_a_running_cipher_keeps_its_keys_when_the_file_breaks(
-    key_file: Path, breaking: Callable[[Path], object], told: str
+    key_file: Path, breaking: Callable[[Path], object], expected: str
 ) -> None:
     cipher = loaded(key_file.parent)
     sealed = cipher.encrypt(b"Robin")
     breaking(key_file)
-    with pytest.raises(InvalidKeys, match=told) as problem:
+    with pytest.raises(InvalidKeys, match=expected) as problem:
         cipher.refresh()
     assert ONE_TEXT[:8] not in str(problem.value)
     assert cipher.decrypt(sealed) == b"Robin"

@@ -212,9 +212,9 @@ max_shrink = 0.2
         "line 2: nmae: unknown key; did you mean name?",
         "line 3: feed_price: 'advertized' must be one of 'advertised', 'before_fees'; did you mean advertised?",
         "line 10: rooftops[1].name: 'north' is the name of another rooftop; give each its own",
-        "line 11: rooftops[1].timezone: 'America/Chicgo' is no IANA area; did you mean America/Chicago?",
+        "line 11: rooftops[1].timezone: 'America/Chicgo' is not an IANA area; did you mean America/Chicago?",
         "line 12: rooftops[1].phones.sales: 2025550123 must be text in quotes",
-        "line 17: rooftops[1].address.zip: '3720' is no ZIP code; write '37203', or '37203-1234'",
+        "line 17: rooftops[1].address.zip: '3720' is not a ZIP code; write '37203', or '37203-1234'",
         "line 20: auth.skills[0]: 'lead.sumbit' must be one of dealer.information, inventory.facets, "
         "inventory.search, inventory.vehicle, lead.submit; did you mean lead.submit?",
         'line 20: auth.skills: names skills that ask for a token, but mode is "none"; write mode = "bearer"',

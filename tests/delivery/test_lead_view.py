@@ -39,8 +39,8 @@ PROFILE = Profile(
 def agreed(*channels: str, **more: Any) -> ConsentEvent:
     """A consent for these channels at any contact point."""
     values: dict[str, Any] = dict.fromkeys(ConsentEvent.__dataclass_fields__)
-    told = {"number": 1, "kind": "granted", "at": MONDAY, "granted_at": MONDAY, "channels": channels}
-    return ConsentEvent(**(values | told | more))
+    shown = {"number": 1, "kind": "granted", "at": MONDAY, "granted_at": MONDAY, "channels": channels}
+    return ConsentEvent(**(values | shown | more))
 
 
 AGREED = agreed("sms", "email")
@@ -155,10 +155,10 @@ TIMES = msgspec.json.encode(PROPOSED | {"proposed_times": [SLOT["start"]]})
 def test_a_visit_is_shown_with_its_status_on_the_clock_of_its_rooftop(
     visit: VisitRecord, status: str, times: tuple[VisitTime, ...]
 ) -> None:
-    (told,) = view(visit).visits
-    assert (told.status, told.times, told.rooftop.zone) == (status, times, "America/Phoenix")
-    assert told.appointment_id == (None if status == "unavailable" else "A1")
-    assert told.changed_at == (visit.cancelled_at or MONDAY)
+    (shown,) = view(visit).visits
+    assert (shown.status, shown.times, shown.rooftop.zone) == (status, times, "America/Phoenix")
+    assert shown.appointment_id == (None if status == "unavailable" else "A1")
+    assert shown.changed_at == (visit.cancelled_at or MONDAY)
 
 
 def test_a_replaced_visit_is_not_shown() -> None:
@@ -179,9 +179,9 @@ def test_a_visit_that_was_moved_names_the_times_before_and_no_others() -> None:
     took_place = timed("A5", "confirmed", 0)
     last = timed("A6", "confirmed", 3)
     later = timed("A7", "confirmed", 4)
-    told = view(first, second, other_kind, asked_only, took_place, last, later).visits
-    assert [(one.appointment_id, len(one.replaces)) for one in told] == [("A5", 0), ("A6", 1), ("A7", 0)]
-    (before,) = told[1].replaces
+    shown = view(first, second, other_kind, asked_only, took_place, last, later).visits
+    assert [(one.appointment_id, len(one.replaces)) for one in shown] == [("A5", 0), ("A6", 1), ("A7", 0)]
+    (before,) = shown[1].replaces
     assert (before.appointment_id, before.status, before.changed_at) == ("A2", "cancelled", at[3])
     (before,) = before.replaces
     assert (before.appointment_id, before.replaces) == ("A1", ())
@@ -189,8 +189,8 @@ def test_a_visit_that_was_moved_names_the_times_before_and_no_others() -> None:
 
 def test_a_visit_that_was_booked_and_moved_in_one_moment_does_not_replace_itself() -> None:
     one = booked("replaced", starts_at=TUESDAY, ends_at=TUESDAY, cancelled_at=MONDAY)
-    (told,) = view(one, booked("confirmed", appointment_id="A2", starts_at=TUESDAY, ends_at=TUESDAY)).visits
-    assert told.replaces == ()
+    (shown,) = view(one, booked("confirmed", appointment_id="A2", starts_at=TUESDAY, ends_at=TUESDAY)).visits
+    assert shown.replaces == ()
 
 
 @pytest.mark.parametrize(

@@ -165,7 +165,7 @@ def decoded(receiver: MailReceiver) -> list[str]:
 
 
 @sqlite_first()
-@pytest.mark.parametrize("stock", ["S1", None])
+@pytest.mark.parametrize("stock", ["S1", pytest.param(None, marks=pytest.mark.soak)])
 def test_no_words_of_a_sender_are_in_any_mail_to_a_customer(
     intake: IntakeSetup, receiver: MailReceiver, stock: str | None
 ) -> None:

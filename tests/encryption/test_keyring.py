@@ -56,11 +56,11 @@ def test_a_keyring_is_read(text: str) -> None:
     assert keyring.ids == ("a", "b")
 
 
-@pytest.mark.parametrize(("text", "line", "told"), REFUSED.values(), ids=REFUSED.keys())
+@pytest.mark.parametrize(("text", "line", "expected"), REFUSED.values(), ids=REFUSED.keys())
 def test_a_text_that_is_no_keyring_is_refused_with_its_line_and_never_quoted(
-    text: str, line: int | None, told: str
+    text: str, line: int | None, expected: str
 ) -> None:
-    with pytest.raises(InvalidKeys, match=told) as refused:
+    with pytest.raises(InvalidKeys, match=expected) as refused:
         Keyring.parse(text)
     assert refused.value.line == line
     for secret in (ONE_TEXT, TWO_TEXT):

@@ -1,16 +1,12 @@
 """A small installation: two dealers with the same invented vehicles, below one address and at hosts of their own."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from anyio.from_thread import start_blocking_portal
-from tests.server.dealership import Dealership, lifespan
+from tests.server.dealership import run_installation as run_installation
 from tests.storage.current import make_current
 from tests.storage.service_role import admin_of
 
-from dealer_agent.bootstrap import application
 from dealer_agent.config.installation import Installation, load_installation
 from dealer_agent.config.keys import create_key_file
 from dealer_agent.feeds.files.reader import read_feed
@@ -70,11 +66,3 @@ def add(
                 add_host(tx, host)
         if feed:
             import_feed(store, settings.dealer, read_feed(feed), source="feed.csv", at=datetime.now(UTC))
-
-
-@contextmanager
-def run_installation(installation: Installation) -> Iterator[Dealership]:
-    """Starts the application of an installation, and shuts it down at the end."""
-    app = application(installation)
-    with start_blocking_portal() as portal, portal.wrap_async_context_manager(lifespan(app)):
-        yield Dealership(installation.folder, app, portal)

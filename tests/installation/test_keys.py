@@ -346,8 +346,8 @@ def test_keys_of_the_environment_are_changed_by_the_operator_and_a_dealers_key_b
     only_new = Keyring((new,), first.permanent)
     assert "The new key is k-" in run(only_new, "keys", "rotate", "--dealer", NORTH, "--forget-old")
     assert "L1" in run(only_new, "leads", "list", "--dealer", SOUTH)
-    told = run(only_new, "leads", "erase", "L1", "--dealer", SOUTH, "--yes")
-    assert "when you have replaced the key in DEALER_AGENT_KEYS" in told
+    done = run(only_new, "leads", "erase", "L1", "--dealer", SOUTH, "--yes")
+    assert "when you have replaced the key in DEALER_AGENT_KEYS" in done
 
 
 def test_a_wrong_key_of_the_installation_is_refused_and_the_error_says_what_to_do(installation: Installation) -> None:

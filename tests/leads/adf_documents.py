@@ -83,7 +83,7 @@ def prospect_of(view: LeadView) -> Element:
     return prospect
 
 
-def told(element: Element, path: str) -> str | None:
+def text_at(element: Element, path: str) -> str | None:
     """The text at a path, None where there is no such element."""
     found = element.find(path)
     return None if found is None else found.text
@@ -91,4 +91,4 @@ def told(element: Element, path: str) -> str | None:
 
 def comments(element: Element, path: str = "customer") -> list[str]:
     """The comments at a path, by lines."""
-    return (told(element, f"{path}/comments") or "").split("\n")
+    return (text_at(element, f"{path}/comments") or "").split("\n")

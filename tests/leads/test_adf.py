@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 from msgspec import UNSET
-from tests.leads.adf_documents import comments, prospect_of, told
+from tests.leads.adf_documents import comments, prospect_of, text_at
 from tests.leads.lead_views import (
     CUSTOMER,
     LEAD_ID,
@@ -38,7 +38,7 @@ def test_the_prospect_is_named_by_the_lead_and_says_when_the_buyer_asked() -> No
     assert first.tag == "id"
     assert first.text == LEAD_ID
     assert first.get("source") == "dealer-agent"
-    assert told(prospect, "requestdate") == "2026-03-02T15:04:59-06:00"
+    assert text_at(prospect, "requestdate") == "2026-03-02T15:04:59-06:00"
 
 
 @pytest.mark.parametrize(
@@ -52,18 +52,18 @@ def test_the_prospect_is_named_by_the_lead_and_says_when_the_buyer_asked() -> No
 )
 def test_the_request_date_is_on_the_rooftops_clock(moment: datetime, zone: str, written: str) -> None:
     rooftop = RooftopView(name="Example Motors", zone=zone, email="sales@example.com")
-    assert told(prospect_of(a_view(submitted_at=moment, rooftop=rooftop)), "requestdate") == written
+    assert text_at(prospect_of(a_view(submitted_at=moment, rooftop=rooftop)), "requestdate") == written
 
 
 def test_a_lead_without_a_submission_time_was_asked_when_it_was_received() -> None:
-    assert told(prospect_of(a_view(submitted_at=None)), "requestdate") == "2026-03-02T15:05:07-06:00"
+    assert text_at(prospect_of(a_view(submitted_at=None)), "requestdate") == "2026-03-02T15:05:07-06:00"
 
 
 @pytest.mark.parametrize(("resend", "status"), [(False, "new"), (True, "resend")])
 def test_a_lead_sent_again_says_so_under_the_same_id(resend: bool, status: str) -> None:
     prospect = prospect_of(a_view(resend=resend))
     assert prospect.get("status") == status
-    assert told(prospect, "id") == LEAD_ID
+    assert text_at(prospect, "id") == LEAD_ID
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_vehicle_known_to_the_stock_is_filled_from_its_listing(path: str, text
         fees=(Fee("None", 0),),
     )
     (vehicle,) = prospect_of(a_view(interest=claim)).findall("vehicle")
-    assert told(vehicle, path) == text
+    assert text_at(vehicle, path) == text
     assert vehicle.get("status") == "used"
     assert "Yugo" not in "".join(map(str, vehicle.itertext()))
 
@@ -179,8 +179,8 @@ def test_a_vehicle_that_is_not_in_stock_is_shown_as_the_buyer_described_it() -> 
     prospect = prospect_of(a_view(vehicle=None, interest=interest, interest_extras={"towing": False}))
     vehicle = prospect.find("vehicle")
     assert vehicle is not None
-    assert told(vehicle, "make") == "Kia"
-    assert told(vehicle, "price[@type='quote'][@currency='USD']") == "50000"
+    assert text_at(vehicle, "make") == "Kia"
+    assert text_at(vehicle, "price[@type='quote'][@currency='USD']") == "50000"
     # Only the stock's own ids are ids.
     assert vehicle.find("id") is None
     assert comments(prospect, "vehicle") == [
@@ -198,7 +198,7 @@ def test_a_vehicle_that_is_not_in_stock_is_shown_as_the_buyer_described_it() -> 
 @pytest.mark.parametrize("interest", [UNSET, VehicleOfInterest(), VehicleOfInterest(make="", model=" ")])
 def test_an_unknown_vehicle_is_not_specified(interest: Any) -> None:
     prospect = prospect_of(a_view(vehicle=None, interest=interest))
-    assert [told(prospect, f"vehicle/{name}") for name in ("year", "make", "model")] == ["Not specified"] * 3
+    assert [text_at(prospect, f"vehicle/{name}") for name in ("year", "make", "model")] == ["Not specified"] * 3
     assert (comments(prospect, "vehicle") == ["The customer named no vehicle."]) == (interest is UNSET)
 
 
@@ -220,22 +220,22 @@ def test_the_price_is_the_advertised_one_else_the_list_price_else_the_msrp(
     assert vehicle is not None
     price = vehicle.find("price")
     assert (None if price is None else (price.get("type"), price.text)) == (kind and (kind, amount))
-    assert told(vehicle, "pricecomments") == words
+    assert text_at(vehicle, "pricecomments") == words
 
 
 def test_a_trade_in_follows_the_wanted_vehicle() -> None:
     prospect = prospect_of(a_view(trade_in=TRADE_IN, trade_in_extras={"owners": 2}))
     wanted, trade_in = prospect.findall("vehicle")
-    assert told(wanted, "make") == "Honda"
+    assert text_at(wanted, "make") == "Honda"
     assert (trade_in.get("interest"), trade_in.get("status")) == ("trade-in", "used")
-    assert [told(trade_in, name) for name in ("year", "make", "model", "odometer[@units='mi']", "condition")] == [
+    assert [text_at(trade_in, name) for name in ("year", "make", "model", "odometer[@units='mi']", "condition")] == [
         "2016",
         "Ford",
         "Focus",
         "91000",
         "good",
     ]
-    assert (told(trade_in, "comments") or "").split("\n") == ["Notes: A small dent", "owners: 2"]
+    assert (text_at(trade_in, "comments") or "").split("\n") == ["Notes: A small dent", "owners: 2"]
 
 
 def test_a_trade_in_without_a_wanted_vehicle_follows_an_empty_vehicle() -> None:
@@ -259,7 +259,7 @@ def test_a_trade_in_without_a_wanted_vehicle_follows_an_empty_vehicle() -> None:
     ],
 )
 def test_the_customer_is_the_contact(path: str, text: str) -> None:
-    assert told(prospect_of(a_view()), f"customer/contact/{path}") == text
+    assert text_at(prospect_of(a_view()), f"customer/contact/{path}") == text
 
 
 @pytest.mark.parametrize(
@@ -302,7 +302,7 @@ def test_an_address_has_a_street_or_is_left_out(address: Any, streets: list[str]
     assert contact is not None
     assert (contact.find("address") is not None) == bool(streets)
     assert [street.text for street in contact.findall("address/street")] == streets
-    assert told(contact, "address/city") == city
+    assert text_at(contact, "address/city") == city
 
 
 @pytest.mark.parametrize(
@@ -474,7 +474,7 @@ def test_a_trade_in_is_appraised_at_a_confirmed_test_drive(status: Any, shared: 
     ],
 )
 def test_the_rooftop_is_the_vendor(path: str, text: str) -> None:
-    assert told(prospect_of(a_view()), f"vendor/{path}") == text
+    assert text_at(prospect_of(a_view()), f"vendor/{path}") == text
 
 
 @pytest.mark.parametrize(
@@ -489,8 +489,8 @@ def test_a_vendor_without_address_and_number_is_not_specified(
     email: str | None, phone: str | None, told_email: str | None, told_phone: str | None
 ) -> None:
     prospect = prospect_of(a_view(rooftop=RooftopView(name="Example", zone=ROOFTOP.zone, email=email, phone=phone)))
-    assert told(prospect, "vendor/contact/email") == told_email
-    assert told(prospect, "vendor/contact/phone") == told_phone
+    assert text_at(prospect, "vendor/contact/email") == told_email
+    assert text_at(prospect, "vendor/contact/phone") == told_phone
 
 
 @pytest.mark.parametrize(
@@ -499,8 +499,8 @@ def test_a_vendor_without_address_and_number_is_not_specified(
 def test_the_provider_is_the_agent_in_one_spelling(name: str) -> None:
     """Another spelling would be another lead source to a CRM."""
     prospect = prospect_of(a_view(agent=SourceAgent(name, "https://agent.example.com")))
-    assert told(prospect, "provider/name") == "Example Shopping Agent"
-    assert told(prospect, "provider/url") == "https://agent.example.com"
+    assert text_at(prospect, "provider/name") == "Example Shopping Agent"
+    assert text_at(prospect, "provider/url") == "https://agent.example.com"
 
 
 def test_a_wrapped_long_name_cannot_look_like_a_line_of_the_service() -> None:

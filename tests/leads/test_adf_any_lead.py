@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 from msgspec import UNSET
-from tests.leads.adf_documents import complaints, prospect_of, told
+from tests.leads.adf_documents import complaints, prospect_of, text_at
 from tests.leads.lead_views import LEAD_ID, NASTY, a_view, nasty, views
 from tests.published_files import ADF_DTD, needs
 
@@ -34,7 +34,7 @@ def test_every_lead_that_the_contract_admits_has_sound_adf(view: LeadView) -> No
     assert not complaints(document)
     assert DTD is None or DTD.validate(document), DTD.error_log
     assert rendered == render_adf(view)
-    assert told(document[0], "id") == LEAD_ID
+    assert text_at(document[0], "id") == LEAD_ID
 
 
 @needs(ADF_DTD)
@@ -68,16 +68,16 @@ def test_every_text_of_a_lead_is_in_its_adf_without_what_xml_cannot_hold(text: s
     prospect = prospect_of(
         a_view(vehicle=None, interest=interest, interest_extras={"wanted": text}, customer=customer, messages=(text,))
     )
-    if told(prospect, "vehicle/make") == "Not specified":
+    if text_at(prospect, "vehicle/make") == "Not specified":
         # Nothing of the text can be read: control characters and separators only.
         assert all(unicodedata.category(character)[0] in "CZ" for character in text)
         return
     for path in ("customer/contact/name[@part='first']", "customer/contact/name[@part='last']", "vehicle/make"):
-        assert essence_read(told(prospect, path)) == essence(text)
+        assert essence_read(text_at(prospect, path)) == essence(text)
     for path in ("vehicle/trim", "vehicle/option/optionname"):
-        assert essence_read(told(prospect, path)) == essence(text)
+        assert essence_read(text_at(prospect, path)) == essence(text)
     for path in ("vehicle/comments", "customer/comments"):
-        assert essence_read(told(prospect, path)).endswith(essence(text))
+        assert essence_read(text_at(prospect, path)).endswith(essence(text))
 
 
 @pytest.mark.parametrize("text", NASTY)
@@ -108,7 +108,7 @@ def test_a_field_of_one_line_stays_one_and_a_name_is_never_empty(text: str) -> N
 )
 def test_characters_that_xml_cannot_hold_are_replaced_and_all_others_kept(said: str, read: str) -> None:
     prospect = prospect_of(a_view(customer=Customer(said, "Example", email="jordan@example.com")))
-    assert told(prospect, "customer/contact/name") == read
+    assert text_at(prospect, "customer/contact/name") == read
 
 
 def test_the_lines_of_a_long_message_are_short_enough_for_mail() -> None:
@@ -121,7 +121,7 @@ def test_the_lines_of_a_long_message_are_short_enough_for_mail() -> None:
 
 @given(words=st.lists(st.text("ab", min_size=1, max_size=9), min_size=30))
 def test_a_long_message_keeps_its_words(words: list[str]) -> None:
-    read = told(prospect_of(a_view(messages=(" ".join(words),))), "customer/comments")
+    read = text_at(prospect_of(a_view(messages=(" ".join(words),))), "customer/comments")
     assert (read or "").split()[-len(words) :] == words
 
 

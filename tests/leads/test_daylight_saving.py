@@ -75,13 +75,13 @@ AT = [
 
 
 @in_both_zones
-@pytest.mark.parametrize(("day", "asked", "told"), AT)
+@pytest.mark.parametrize(("day", "asked", "expected"), AT)
 def test_an_appointment_at_a_time_is_that_instant(
-    zone: str, offsets: dict[str, str], day: str, asked: str, told: str
+    zone: str, offsets: dict[str, str], day: str, asked: str, expected: str
 ) -> None:
     plan = plan_of(zone, ALL_DAY)
     outcome = outcome_of(plan, now=BEFORE[day], appointment_at=written(day, asked, offsets))
-    assert confirmed(outcome) == written(day, told, offsets)
+    assert confirmed(outcome) == written(day, expected, offsets)
 
 
 ENDS = [
@@ -157,15 +157,15 @@ WINDOWS = [
 
 
 @in_both_zones
-@pytest.mark.parametrize(("day", "start", "end", "length", "told"), WINDOWS)
+@pytest.mark.parametrize(("day", "start", "end", "length", "expected"), WINDOWS)
 def test_a_window_lasts_as_long_as_the_clock_takes_from_its_start_to_its_end(
-    zone: str, offsets: dict[str, str], day: str, start: str, end: str | None, length: int, told: str | None
+    zone: str, offsets: dict[str, str], day: str, start: str, end: str | None, length: int, expected: str | None
 ) -> None:
     plan = plan_of(zone, ALL_DAY, duration=length)
     asked = windows((written(day, start, offsets), None if end is None else written(day, end, offsets)))
     outcome = outcome_of(plan, now=BEFORE[day], requested_windows=asked, timezone=zone)
-    assert confirmed(outcome) == (None if told is None else written(day, told, offsets))
-    assert len(outcome.proposed) == (3 if told is None else 0)
+    assert confirmed(outcome) == (None if expected is None else written(day, expected, offsets))
+    assert len(outcome.proposed) == (3 if expected is None else 0)
 
 
 @in_both_zones
@@ -305,7 +305,7 @@ MST = "-07:00"
 
 
 @pytest.mark.parametrize(
-    ("day", "members", "told"),
+    ("day", "members", "expected"),
     [
         (SPRING, {"appointment_at": f"{SPRING}T02:00:00-07:00"}, "02:00"),
         (SPRING, {"appointment_at": f"{SPRING}T02:30:00-07:00"}, "02:30"),
@@ -318,9 +318,9 @@ MST = "-07:00"
         (AUTUMN, {"requested_windows": windows((f"{AUTUMN}T01:31:00", None))}, "02:00"),
     ],
 )
-def test_in_arizona_no_hour_is_skipped_or_comes_twice(day: str, members: dict[str, Any], told: str) -> None:
+def test_in_arizona_no_hour_is_skipped_or_comes_twice(day: str, members: dict[str, Any], expected: str) -> None:
     outcome = outcome_of(plan_of(PHOENIX, ALL_DAY), now=BEFORE[day], timezone=PHOENIX, **members)
-    assert confirmed(outcome) == f"{day}T{told}:00{MST}"
+    assert confirmed(outcome) == f"{day}T{expected}:00{MST}"
 
 
 @pytest.mark.parametrize("day", [SPRING, AUTUMN])
@@ -332,7 +332,7 @@ def test_in_arizona_a_day_has_24_hours(day: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("buyer", "day", "clock", "told"),
+    ("buyer", "day", "clock", "expected"),
     [
         # Who reads another clock: New York is two hours ahead of Arizona in winter and three in summer.
         ("America/New_York", "2026-03-07", "14:00", "12:00"),
@@ -345,12 +345,12 @@ def test_in_arizona_a_day_has_24_hours(day: str) -> None:
         ("America/Los_Angeles", AUTUMN, "11:00", "12:00"),
     ],
 )
-def test_a_buyer_from_elsewhere_reads_their_own_clock(buyer: str, day: str, clock: str, told: str) -> None:
+def test_a_buyer_from_elsewhere_reads_their_own_clock(buyer: str, day: str, clock: str, expected: str) -> None:
     plan = plan_of(PHOENIX)
     asked = windows((f"{day}T{clock}:00", None))
     now = datetime.fromisoformat(f"{day}T00:00:00+00:00")
     outcome = outcome_of(plan, now=now, requested_windows=asked, timezone=buyer)
-    assert confirmed(outcome) == f"{day}T{told}:00{MST}"
+    assert confirmed(outcome) == f"{day}T{expected}:00{MST}"
 
 
 def whole_year(plan: VisitPlan) -> list[Slot]:

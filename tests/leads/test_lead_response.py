@@ -43,7 +43,7 @@ CIVIC = msgspec.convert(
 )
 
 
-def told(visit: VisitDecision | None = None, **more: Any) -> str:
+def message_about(visit: VisitDecision | None = None, **more: Any) -> str:
     facts: dict[str, Any] = {"department": DEPARTMENT, "now": NOW, "interest": UNSET, "found": CIVIC, "visit": visit}
     return response_message(LeadResponse(**(facts | more)))
 
@@ -109,7 +109,7 @@ def booked(hours: float) -> VisitRecord:
     ],
 )
 def test_the_message_about_a_lead_without_a_visit_has_the_opening_hours(facts: dict[str, Any], words: str) -> None:
-    assert told(**facts) == words
+    assert message_about(**facts) == words
 
 
 CONFIRMED = asked("confirmed", times=(slot(),))
@@ -159,7 +159,7 @@ CONFIRMED = asked("confirmed", times=(slot(),))
 def test_the_message_about_a_confirmed_visit_has_day_time_zone_and_place(
     visit: VisitDecision, facts: dict[str, Any], words: str
 ) -> None:
-    assert told(visit, **facts) == words
+    assert message_about(visit, **facts) == words
 
 
 PROPOSED = asked("proposed", times=(slot(), slot(hours=3), slot(days=1)))
@@ -208,7 +208,7 @@ PROPOSED = asked("proposed", times=(slot(), slot(hours=3), slot(days=1)))
 def test_the_message_about_a_visit_without_a_time_has_the_free_times_and_the_booked_visit(
     visit: VisitDecision, facts: dict[str, Any], words: str
 ) -> None:
-    assert told(visit, **facts) == words
+    assert message_about(visit, **facts) == words
 
 
 @pytest.mark.requirement("lead-reply-message")
@@ -225,12 +225,12 @@ def test_a_message_is_bounded_however_long_the_names_are(visit: VisitDecision | 
         "repeated": True,
         "unknown_rooftop": long,
     }
-    assert len(told(visit, **facts)) <= MESSAGE_LENGTH
+    assert len(message_about(visit, **facts)) <= MESSAGE_LENGTH
 
 
 @pytest.mark.parametrize("kind", sorted(set(VISIT_KIND_OF.values())))
 def test_every_kind_of_visit_has_a_name(kind: VisitKind) -> None:
-    assert told(asked("requested", kind=kind)).startswith("Main Street Motors has your request.")
+    assert message_about(asked("requested", kind=kind)).startswith("Main Street Motors has your request.")
 
 
 SUMMER, WINTER = datetime(2026, 7, 1, 17, 0, tzinfo=UTC), datetime(2026, 1, 1, 17, 5, tzinfo=UTC)
@@ -287,5 +287,5 @@ def test_numbers_and_choices_are_written_as_people_write_them() -> None:
 )
 def test_the_closing_time_is_of_today_or_of_the_night_that_follows(closes: datetime, words: str) -> None:
     department = replace(DEPARTMENT, hours=(NOW - timedelta(hours=1), closes))
-    told = response_message(LeadResponse(department=department, now=NOW, interest=UNSET, found=None))
-    assert told.endswith(words)
+    message_about = response_message(LeadResponse(department=department, now=NOW, interest=UNSET, found=None))
+    assert message_about.endswith(words)

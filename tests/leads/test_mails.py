@@ -311,7 +311,7 @@ def test_the_calendar_entry_is_the_visit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("zone", "told"),
+    ("zone", "expected"),
     [
         ("America/New_York", "          (Tuesday, March 3, 2026, 11:00 AM to 12:00 PM EST on your clock)"),
         ("America/Chicago", None),
@@ -319,10 +319,10 @@ def test_the_calendar_entry_is_the_visit() -> None:
         ("America/Winnipeg", None),
     ],
 )
-def test_a_buyer_with_another_clock_reads_the_time_on_it_too(zone: str, told: str | None) -> None:
+def test_a_buyer_with_another_clock_reads_the_time_on_it_too(zone: str, expected: str | None) -> None:
     request = Appointment("test_drive", appointment_at="2026-03-03T16:00:00Z", timezone=zone)
     lines = confirmation_of(a_view(visits=(a_visit(request=request),))).text.splitlines()
-    assert [line for line in lines if "on your clock" in line] == ([told] if told else [])
+    assert [line for line in lines if "on your clock" in line] == ([expected] if expected else [])
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,7 @@ def test_an_empty_wish_counts_as_no_vehicle(nothing: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "named"),
+    ("wanted", "named"),
     [
         (interest(vin="A", stock="A", vehicle_id="A"), True),
         (interest(vin="A"), True),
@@ -140,8 +140,8 @@ def test_an_empty_wish_counts_as_no_vehicle(nothing: Any) -> None:
         (UNSET, False),
     ],
 )
-def test_an_identifier_names_a_vehicle_and_a_description_does_not(told: Any, named: bool) -> None:
-    assert names_a_vehicle(told) is named
+def test_an_identifier_names_a_vehicle_and_a_description_does_not(wanted: Any, named: bool) -> None:
+    assert names_a_vehicle(wanted) is named
 
 
 PAYLOAD: dict[str, Any] = {
@@ -189,8 +189,8 @@ def test_any_json_can_be_compared(value: Any) -> None:
 @pytest.mark.requirement("source-agent", "lead-source-agent-string")
 @pytest.mark.parametrize("source", ["Example Agent", {"name": "Example Agent", "url": "https://agent.example.com"}])
 def test_an_agent_is_called_by_its_name_in_either_form(source: Any) -> None:
-    told = {"type": "lead.submit.request", "customer": {"first_name": "J", "last_name": "E"}, "source_agent": source}
-    assert source_agent(msgspec.convert(told, LeadSubmitRequest)).name == "Example Agent"
+    payload = {"type": "lead.submit.request", "customer": {"first_name": "J", "last_name": "E"}, "source_agent": source}
+    assert source_agent(msgspec.convert(payload, LeadSubmitRequest)).name == "Example Agent"
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def view(**more: Any) -> LeadView:
 
 
 @pytest.mark.parametrize(
-    ("cell", "told"),
+    ("cell", "expected"),
     [
         ("=1+1", "'=1+1"),
         ("+12025550123", "'+12025550123"),
@@ -55,16 +55,16 @@ def view(**more: Any) -> LeadView:
         ("", ""),
     ],
 )
-def test_a_cell_that_looks_like_a_formula_becomes_text(cell: str, told: str) -> None:
-    assert without_formula(cell) == told
+def test_a_cell_that_looks_like_a_formula_becomes_text(cell: str, expected: str) -> None:
+    assert without_formula(cell) == expected
 
 
 @given(st.text(st.characters(codec="utf-8")))
 def test_no_cell_begins_as_a_formula_does_and_none_loses_what_people_read(text: str) -> None:
-    told = without_formula(text)
-    assert not told.lstrip().startswith(("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20"))
-    assert not told.startswith(("\t", "\r", "\n"))
-    assert [letter for letter in told.removeprefix("'") if letter.isalnum()] == [
+    row = without_formula(text)
+    assert not row.lstrip().startswith(("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20"))
+    assert not row.startswith(("\t", "\r", "\n"))
+    assert [letter for letter in row.removeprefix("'") if letter.isalnum()] == [
         letter for letter in text.removeprefix("'") if letter.isalnum()
     ]
 
@@ -96,22 +96,22 @@ def test_every_lead_has_the_same_columns_in_the_same_order() -> None:
         visits=(visit,),
     )  # fmt: skip
     assert list(cells(bare)) == list(cells(full)) == list(COLUMNS)
-    told = cells(full)
-    assert (told["vehicle"], told["vehicle_vin"], told["vehicle_price"]) == (
+    row = cells(full)
+    assert (row["vehicle"], row["vehicle_vin"], row["vehicle_price"]) == (
         "2024 Honda Accord",
         "1HGCY2F57RA000001",
         "28500",
     )
-    assert (told["trade_in"], told["trade_in_condition"], told["trade_in_mileage"]) == ("2017 Mazda", "good", "80000")
-    assert (told["city"], told["zip"], told["address_line_1"]) == ("Springfield", "01101", "")
-    assert told["message"] == "'=HYPERLINK()\n\nsecond"
-    assert (told["visit"], told["visit_status"], told["visit_starts_at"], told["visit_ends_at"]) == (
+    assert (row["trade_in"], row["trade_in_condition"], row["trade_in_mileage"]) == ("2017 Mazda", "good", "80000")
+    assert (row["city"], row["zip"], row["address_line_1"]) == ("Springfield", "01101", "")
+    assert row["message"] == "'=HYPERLINK()\n\nsecond"
+    assert (row["visit"], row["visit_status"], row["visit_starts_at"], row["visit_ends_at"]) == (
         "test_drive",
         "confirmed",
         "2026-03-02 09:30:00",
         "2026-03-02 10:30:00",
     )
-    assert told["visit_notes"] == "'=cmd|'/c calc'!A1"
+    assert row["visit_notes"] == "'=cmd|'/c calc'!A1"
 
 
 @pytest.mark.parametrize("status", ["requested", "proposed", "unavailable"])
@@ -124,11 +124,11 @@ def test_a_visit_that_has_no_time_yet_shows_none(status: Any) -> None:
         changed_at=AT,
         times=() if status == "requested" else (VisitTime(AT), VisitTime(AT.replace(hour=12))),
     )
-    told = cells(view(visits=(visit,)))
-    assert (told["visit_status"], told["visit_starts_at"], told["visit_ends_at"]) == (status, "", "")
+    row = cells(view(visits=(visit,)))
+    assert (row["visit_status"], row["visit_starts_at"], row["visit_ends_at"]) == (status, "", "")
 
 
 def test_a_wish_is_shown_for_a_vehicle_that_is_not_in_stock() -> None:
-    told = cells(view(interest=VehicleOfInterest(make="Kia", stock="-1", condition="cpo")))
-    assert (told["vehicle"], told["vehicle_stock"], told["vehicle_condition"]) == ("Kia", "'-1", "cpo")
+    row = cells(view(interest=VehicleOfInterest(make="Kia", stock="-1", condition="cpo")))
+    assert (row["vehicle"], row["vehicle_stock"], row["vehicle_condition"]) == ("Kia", "'-1", "cpo")
     assert cells(view(interest=UNSET))["vehicle"] == ""

@@ -125,21 +125,21 @@ def test_windows_are_answered_by_windows(outcome: TimeChoice, expected: Appointm
 
 @pytest.mark.requirement("confirmed-at", "confirmed-window")
 @pytest.mark.parametrize(
-    ("zone", "now", "at", "told"),
+    ("zone", "now", "at", "expected"),
     [
         (CHICAGO, NOW, "2026-03-03T16:00:00.000Z", "2026-03-03T10:00:00-06:00"),
         ("Asia/Kathmandu", NOW, "2026-03-03T10:15:00Z", "2026-03-03T16:00:00+05:45"),
         ("UTC", NOW, "2026-03-03T10:00:00-06:00", "2026-03-03T16:00:00+00:00"),
     ],
 )
-def test_times_have_the_rooftops_offset(zone: str, now: datetime, at: str, told: str) -> None:
+def test_times_have_the_rooftops_offset(zone: str, now: datetime, at: str, expected: str) -> None:
     plan = plan_of(zone)
     asked = asking(plan, appointment_at=at)
     answer = msgspec.to_builtins(appointment_reply(choose_time(asked, plan, {}, now), asked, "01TEST"))
-    assert answer["confirmed_at"] == told
+    assert answer["confirmed_at"] == expected
     windowed = asking(plan, requested_windows=windows((at, None)))
     answer = msgspec.to_builtins(appointment_reply(choose_time(windowed, plan, {}, now), windowed, "01TEST"))
-    assert answer["confirmed_window"]["start"] == told
+    assert answer["confirmed_window"]["start"] == expected
     assert is_timestamp(answer["confirmed_window"]["end"])
 
 

@@ -89,11 +89,11 @@ def test_every_word_of_the_protocol_has_its_human_word() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "expected"),
     [(["a"], "a"), (["a", "b"], "a and b"), (["a", "b", "c"], "a, b, and c")],
 )
-def test_lists_read_as_people_say_them(words: list[str], told: str) -> None:
-    assert join_words(words, "and") == told
+def test_lists_read_as_people_say_them(words: list[str], expected: str) -> None:
+    assert join_words(words, "and") == expected
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_a_place_is_one_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "expected"),
     [
         ("red", "red"),
         (True, "yes"),
@@ -128,13 +128,15 @@ def test_a_place_is_one_line() -> None:
         ([1, {"a": "é"}], '[1, {"a": "é"}]'),
     ],
 )
-def test_extra_members_of_any_type_are_shown(value: Any, told: str) -> None:
-    assert described_facts(TradeIn(), {"x": value}) == [f"x: {told}"]
+def test_extra_members_of_any_type_are_shown(value: Any, expected: str) -> None:
+    assert described_facts(TradeIn(), {"x": value}) == [f"x: {expected}"]
 
 
-@pytest.mark.parametrize(("name", "value", "told"), [("x", "", []), ("x", None, []), ("", "y", ["Other: y"])])
-def test_a_fact_without_value_is_left_out_and_one_without_name_is_other(name: str, value: Any, told: list[str]) -> None:
-    assert described_facts(TradeIn(), {name: value}) == told
+@pytest.mark.parametrize(("name", "value", "expected"), [("x", "", []), ("x", None, []), ("", "y", ["Other: y"])])
+def test_a_fact_without_value_is_left_out_and_one_without_name_is_other(
+    name: str, value: Any, expected: list[str]
+) -> None:
+    assert described_facts(TradeIn(), {name: value}) == expected
 
 
 def test_extras_are_the_members_that_the_protocol_does_not_know() -> None:

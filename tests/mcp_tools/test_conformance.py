@@ -20,7 +20,7 @@ PASS = ["server-initialize", "ping", "tools-list", "server-sse-multiple-streams"
 @pytest.mark.soak
 def test_all_scenarios_pass_that_need_no_test_tools(served: Running, tmp_path: Path) -> None:
     suite = "node_modules/@modelcontextprotocol/conformance/dist/index.js"
-    told = subprocess.run(
+    done = subprocess.run(
         [installed(JS), "--import", "./node20.js", suite, "server", "--suite", "all", "--url", f"{served.url}/mcp",
          "--expected-failures", "expected.yml", "--output-dir", tmp_path],
         cwd=JS,
@@ -29,6 +29,6 @@ def test_all_scenarios_pass_that_need_no_test_tools(served: Running, tmp_path: P
         check=False,
         timeout=300,
     )  # fmt: skip
-    assert told.returncode == 0, told.stdout + told.stderr
-    passed = re.findall(r"^✓ (\S+): [1-9]\d* passed, 0 failed", told.stdout, re.MULTILINE)
-    assert passed == PASS, told.stdout
+    assert done.returncode == 0, done.stdout + done.stderr
+    passed = re.findall(r"^✓ (\S+): [1-9]\d* passed, 0 failed", done.stdout, re.MULTILINE)
+    assert passed == PASS, done.stdout

@@ -159,18 +159,18 @@ def test_the_keys_are_in_a_backup_only_on_request_and_never_in_plain(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("options", "env", "told"),
+    ("options", "env", "expected"),
     [
         (["--with-key"], {}, "there is no passphrase: set DEALER_AGENT_BACKUP_PASSPHRASE"),
         (["--with-key"], {PASSPHRASE_VARIABLE: "short"}, "the passphrase must have 12 to 1,024 characters"),
     ],
 )
 def test_a_backup_that_cannot_be_made_is_refused_with_advice(
-    tmp_path: Path, options: list[str], env: dict[str, Any], told: str
+    tmp_path: Path, options: list[str], env: dict[str, Any], expected: str
 ) -> None:
     folder = stocked_dealer(tmp_path / "store")
     refused = command_here("backup", tmp_path / "backup.tar", *options, "--dir", folder, **env)
-    assert (refused.returncode, told in refused.stderr) == (1, True), refused.stderr
+    assert (refused.returncode, expected in refused.stderr) == (1, True), refused.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["store"]
 
 

@@ -228,16 +228,16 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize(("change", "told"), HOSTILE.values(), ids=HOSTILE.keys())
+@pytest.mark.parametrize(("change", "expected"), HOSTILE.values(), ids=HOSTILE.keys())
 def test_nothing_is_restored_from_a_damaged_or_hostile_file(
-    backup: Path, tmp_path: Path, change: Callable[[Path], None], told: str
+    backup: Path, tmp_path: Path, change: Callable[[Path], None], expected: str
 ) -> None:
     file = tmp_path / "hostile.tar"
     file.write_bytes(backup.read_bytes())
     change(file)
     options = ("--unverified", "--dir", tmp_path / "copy")
     refused = command_here("restore", file, *options, DEALER_AGENT_BACKUP_PASSPHRASE="an invented passphrase")
-    assert (refused.returncode, told in refused.stderr) == (1, True), refused.stderr
+    assert (refused.returncode, expected in refused.stderr) == (1, True), refused.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["hostile.tar"]
 
 

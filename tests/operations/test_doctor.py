@@ -36,6 +36,7 @@ CHECKS = [
     "deliveries",
     "withdrawals",
     "tokens",
+    "issuers",
     "mail",
     "channels",
     "public address",

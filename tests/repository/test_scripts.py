@@ -37,8 +37,8 @@ def test_a_script_is_posix_shell_that_stops_at_the_first_error(name: str) -> Non
 
 def test_shellcheck_finds_no_problem_in_the_scripts() -> None:
     files = [*(ROOT / "scripts" / name for name in SCRIPTS), ROOT / ".ci" / "run"]
-    told = subprocess.run([which("shellcheck"), *files], capture_output=True, text=True, check=False)
-    assert told.stdout == ""
+    done = subprocess.run([which("shellcheck"), *files], capture_output=True, text=True, check=False)
+    assert done.stdout == ""
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -3,13 +3,12 @@
 import json
 import shutil
 from collections.abc import Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import anyio
 import httpx
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from tests.protocol.bodies import payload, request_type, response_type
@@ -17,11 +16,13 @@ from tests.storage.calls import write_at
 from tests.storage.current import make_current
 
 from dealer_agent.bootstrap import application
+from dealer_agent.bootstrap.composition import serving
 from dealer_agent.config import load_settings
-from dealer_agent.config.installation import load_served
+from dealer_agent.config.installation import Installation, load_served
 from dealer_agent.config.keys import KEY_FILE_NAME, create_key_file
 from dealer_agent.feeds.files.reader import read_feed
 from dealer_agent.feeds.importing import import_feed
+from dealer_agent.self_test.dealer import NO_LIMITS as NO_LIMITS
 from dealer_agent.server.app import DealerApp
 from dealer_agent.server.service import Service
 from dealer_agent.server.tokens import new_token
@@ -69,19 +70,6 @@ LOT: list[dict[str, Any]] = [
       for number in range(120)),
 ]  # fmt: skip
 GONE: dict[str, Any] = {"vin": SOLD, "stock": "N-1", "rooftop": "Test Motors North", "year": 2020, "make": "Ford"}
-
-NO_LIMITS = """
-[rate_limits]
-dealer_information = ""
-inventory_facets = ""
-inventory_search = ""
-inventory_vehicle = ""
-lead_submit = ""
-malformed_leads = ""
-address = ""
-health = ""
-bad_tokens = ""
-"""
 
 
 def lead(**members: Any) -> dict[str, Any]:
@@ -227,21 +215,13 @@ def set_up(folder: Path, extra: str = NO_LIMITS, *, stocked: Path | None = None)
 @contextmanager
 def run_dealership(folder: Path, listens_at: str = LISTENS_AT) -> Iterator[Dealership]:
     """Starts the application of the dealer in a folder, and shuts it down at the end."""
-    app = application(load_served(folder, ENVIRONMENT, listens_at))
-    with start_blocking_portal() as portal, portal.wrap_async_context_manager(lifespan(app)):
-        yield Dealership(folder, app, portal)
+    with run_installation(load_served(folder, ENVIRONMENT, listens_at)) as dealership:
+        yield dealership
 
 
-@asynccontextmanager
-async def lifespan(app: DealerApp) -> Any:
-    to_app, from_app = anyio.create_memory_object_stream[Any](2), anyio.create_memory_object_stream[Any](2)
-    async with anyio.create_task_group() as group:
-        group.start_soon(app, {"type": "lifespan"}, to_app[1].receive, from_app[0].send)
-        await to_app[0].send({"type": "lifespan.startup"})
-        started = await from_app[1].receive()
-        assert started["type"] == "lifespan.startup.complete", started
-        yield
-        await to_app[0].send({"type": "lifespan.shutdown"})
-        assert (await from_app[1].receive())["type"] == "lifespan.shutdown.complete"
-    for stream in (*to_app, *from_app):
-        stream.close()
+@contextmanager
+def run_installation(installation: Installation) -> Iterator[Dealership]:
+    """Starts the application of an installation, and shuts it down at the end."""
+    app = application(installation)
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(serving(installation)) as app.dealers:
+        yield Dealership(installation.folder, app, portal)

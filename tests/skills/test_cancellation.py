@@ -41,7 +41,7 @@ def sams(appointment: dict[str, Any], stock: str | None = "S1", **members: Any) 
     return asking(appointment, stock, **SAM, **members)
 
 
-def told(intake: IntakeSetup) -> set[tuple[str, ...]]:
+def waiting_deliveries(intake: IntakeSetup) -> set[tuple[str, ...]]:
     """What is still to be sent: lead, kind, rooftop, channel, and why."""
     waiting = (row for row in intake.deliveries() if row.state == "waiting")
     return {(row.lead_id, row.kind, row.rooftop, row.channel, row.event_id or "") for row in waiting}
@@ -60,7 +60,7 @@ def test_a_cancellation_notifies_crm_staff_and_customer(new_intake: OpenIntake) 
     assert (done.visit.appointment_id, done.parts) == (id_of(drive), ())
     assert done.mailed == {id_of(drive)}
     south = (drive["lead_id"], "Ridgeline South", id_of(drive))
-    assert told(intake) == {
+    assert waiting_deliveries(intake) == {
         (south[0], kind, south[1], channel, south[2])
         for kind, channel in (("resend", "south"), ("notify", "notify"), ("cancel", "customer"))
     }
@@ -90,7 +90,7 @@ def test_a_customer_who_may_not_be_written_to_gets_no_mail(
     drive = intake.take(lead, NOW, LOT)
     intake.all_sent()
     assert intake.cancel_visit(drive, SOON).mailed == frozenset()
-    assert {row[1] for row in told(intake)} == {"resend"}
+    assert {row[1] for row in waiting_deliveries(intake)} == {"resend"}
 
 
 def test_a_customer_who_revoked_e_mail_since_gets_no_mail(new_intake: OpenIntake) -> None:
@@ -109,7 +109,7 @@ def test_a_customer_who_revoked_e_mail_since_gets_no_mail(new_intake: OpenIntake
         profile=NO_NOTICES,
     )
     assert intake.cancel_visit(drive, SOON).mailed == frozenset()
-    assert {row[1] for row in told(intake)} == {"resend"}
+    assert {row[1] for row in waiting_deliveries(intake)} == {"resend"}
 
 
 def test_a_customer_who_gave_an_address_later_gets_a_mail(new_intake: OpenIntake) -> None:
@@ -126,7 +126,7 @@ def test_a_visit_can_be_cancelled_without_notifications(new_intake: OpenIntake) 
     drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
     intake.all_sent()
     assert intake.cancel_visit(drive, SOON, tell=False).mailed == frozenset()
-    assert told(intake) == set()
+    assert waiting_deliveries(intake) == set()
     assert [one.status for one in intake.visits_of(drive["lead_id"])] == ["cancelled"]
 
 
@@ -134,7 +134,7 @@ def test_a_lead_that_is_to_be_sent_anyway_goes_out_once_with_its_visit_cancelled
     intake = new_intake(PROFILE)
     drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
     intake.cancel_visit(drive, SOON)
-    assert told(intake) == {(drive["lead_id"], "lead", "Ridgeline South", "south", "")}
+    assert waiting_deliveries(intake) == {(drive["lead_id"], "lead", "Ridgeline South", "south", "")}
 
 
 @pytest.mark.parametrize("appointment", [visit(), visit(at("08:00"))])
@@ -145,7 +145,7 @@ def test_the_cancellation_of_a_visit_without_a_time_notifies_the_crm_only(
     asked = intake.take(sams(appointment), NOW, LOT)
     intake.all_sent()
     assert intake.cancel_visit(asked, SOON).mailed == frozenset()
-    assert {row[1] for row in told(intake)} == {"resend"}
+    assert {row[1] for row in waiting_deliveries(intake)} == {"resend"}
 
 
 def test_the_cancellation_of_a_visit_at_another_rooftop_notifies_both_rooftops(new_intake: OpenIntake) -> None:
@@ -154,7 +154,7 @@ def test_the_cancellation_of_a_visit_at_another_rooftop_notifies_both_rooftops(n
     elsewhere = intake.take(sams(visit(at("10:00"), "sales"), None), NOW, LOT)
     intake.all_sent()
     intake.cancel_visit(elsewhere, SOON)
-    assert {row[1:4] for row in told(intake)} == {
+    assert {row[1:4] for row in waiting_deliveries(intake)} == {
         ("resend", "Ridgeline North", "north"),
         ("resend", "Ridgeline South", "south"),
     }
@@ -173,7 +173,7 @@ def test_an_appraisal_ends_with_the_cancelled_visit_that_it_is_part_of(
     assert [part.appointment_id for part in done.parts] == [id_of(appraisal)]
     assert done.mailed == {id_of(drive), id_of(appraisal)}
     assert {one.status for one in intake.visits_of(appraisal["lead_id"])} == {"cancelled"}
-    waiting = told(intake)
+    waiting = waiting_deliveries(intake)
     assert {(lead_id, why) for lead_id, kind, *_, why in waiting if kind == "cancel"} == {
         (drive["lead_id"], id_of(drive)),
         (appraisal["lead_id"], id_of(appraisal)),
@@ -210,7 +210,7 @@ def test_a_visit_that_is_not_there_to_be_cancelled_is_refused_in_words_that_say_
         with pytest.raises(ChangeRefused) as refused:
             intake.cancel_visit(answer, when)
         assert str(refused.value) == f"{why}: see dealer-agent appointments list"
-    assert told(intake) == set()
+    assert waiting_deliveries(intake) == set()
     ended = intake.cancel_visit(past, over - timedelta(minutes=1)).visit
     assert ended.status == "cancelled", "its end is free again"
 
@@ -221,7 +221,7 @@ def test_cancelling_the_visit_of_an_erased_customer_notifies_nobody(new_intake: 
     under_way = NOW.replace(day=3, hour=16, minute=30)
     lock_at(under_way, intake.store, "ridgeline", erase_lead, drive["lead_id"])
     assert intake.cancel_visit(drive, under_way).mailed == frozenset()
-    assert told(intake) == set()
+    assert waiting_deliveries(intake) == set()
     assert [one.status for one in intake.visits_of(drive["lead_id"])] == ["cancelled"]
 
 
@@ -235,7 +235,7 @@ def test_the_customer_of_an_appraisal_that_moves_with_a_test_drive_is_mailed_bot
     intake.all_sent()
     moved = intake.take(sams(visit(at("13:00"))), SOON, LOT)
     later = intake.visits_of(appraisal["lead_id"])[-1]
-    mails = {(row[0], row[4]) for row in told(intake) if row[1] == "confirm"}
+    mails = {(row[0], row[4]) for row in waiting_deliveries(intake) if row[1] == "confirm"}
     both = {(drive["lead_id"], id_of(moved)), (appraisal["lead_id"], later.appointment_id)}
     assert mails == (both if confirms else set())
 
@@ -250,7 +250,7 @@ def test_an_appraisal_moves_to_the_rooftop_to_which_the_vehicle_was_brought(new_
     intake.take(sams(visit(at("13:00")), "S1"), SOON, brought)
     later = intake.visits_of(appraisal["lead_id"])[-1]
     assert (later.rooftop, later.status) == ("Ridgeline North", "confirmed")
-    assert {row[3] for row in told(intake) if row[0] == appraisal["lead_id"]} == {"north", "south"}
+    assert {row[3] for row in waiting_deliveries(intake) if row[0] == appraisal["lead_id"]} == {"north", "south"}
 
 
 def test_erasing_a_lead_leaves_the_appraisal_that_another_lead_has_within_its_test_drive(

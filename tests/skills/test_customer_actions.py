@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from tests.skills.intake_setup import IntakeSetup
 from tests.skills.sample_dealers import a_lead, consent, customer, everything_stored
-from tests.skills.test_cancellation import SAM, SOON, WITH_PEOPLE, id_of, sams, told
+from tests.skills.test_cancellation import SAM, SOON, WITH_PEOPLE, id_of, sams, waiting_deliveries
 from tests.skills.visiting import LOT, NOW, PROFILE, asking, at, visit, windows
 from tests.storage.calls import lock_at, read
 
@@ -74,7 +74,7 @@ def test_moving_a_visit_frees_its_place_and_notifies_crm_staff_and_customer(new_
     assert intake.places("test_drive") == 4
     lead_id, south = drive["lead_id"], "Ridgeline South"
     (event,) = read(intake.store, "ridgeline", get_lead, lead_id).events  # type: ignore[union-attr]
-    assert told(intake) == {
+    assert waiting_deliveries(intake) == {
         (lead_id, "resend", south, "south", event.event_id),
         (lead_id, "notify", south, "notify", event.event_id),
         (lead_id, "confirm", south, "customer", new_id),
@@ -117,7 +117,7 @@ def test_two_tabs_that_move_one_visit_at_once_get_one_place(new_intake: OpenInta
     assert refused.why == "moved"
     assert [status for status, _ in booked(intake, drive)] == ["replaced", "confirmed"]
     assert intake.places("test_drive") == 4
-    assert len([row for row in told(intake) if row[1] == "confirm"]) == 1
+    assert len([row for row in waiting_deliveries(intake) if row[1] == "confirm"]) == 1
 
 
 @pytest.mark.requirement("customer-links-one-place")
@@ -145,7 +145,10 @@ def test_an_appraisal_within_a_test_drive_moves_with_it(new_intake: OpenIntake) 
     intake.all_sent()
     move(intake, drive, at("13:00"))
     assert booked(intake, appraisal) == [("replaced", "03 16:00"), ("confirmed", "03 19:00")]
-    assert {row[0] for row in told(intake) if row[1] == "confirm"} == {drive["lead_id"], appraisal["lead_id"]}
+    assert {row[0] for row in waiting_deliveries(intake) if row[1] == "confirm"} == {
+        drive["lead_id"],
+        appraisal["lead_id"],
+    }
 
 
 def test_a_visit_that_was_asked_for_by_windows_keeps_its_length_when_it_moves(new_intake: OpenIntake) -> None:
@@ -183,7 +186,7 @@ def test_a_visit_that_its_customer_cancels_ends_as_one_that_the_dealer_cancels(n
     drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
     intake.all_sent()
     cancel(intake, drive)
-    assert {row[1] for row in told(intake)} == {"resend", "notify", "cancel"}
+    assert {row[1] for row in waiting_deliveries(intake)} == {"resend", "notify", "cancel"}
     assert booked(intake, drive) == [("cancelled", "03 16:00")]
     assert intake.places("test_drive") == 0
     with pytest.raises(VisitEnded, match="cancelled"):
@@ -202,9 +205,11 @@ def test_a_customer_who_withdraws_e_mail_gets_no_further_mail(new_intake: OpenIn
     assert see(intake, drive).channels == {"email", "phone"}
     withdraw(intake, drive, "email")
     assert see(intake, drive).channels == {"phone"}
-    assert {row[1:4] for row in told(intake)} == {("withdrawal", "Ridgeline South", "south")}, "the CRM is told"
+    assert {row[1:4] for row in waiting_deliveries(intake)} == {("withdrawal", "Ridgeline South", "south")}, (
+        "the CRM is told"
+    )
     move(intake, drive, at("13:00"))
-    assert "confirm" not in {row[1] for row in told(intake)}
+    assert "confirm" not in {row[1] for row in waiting_deliveries(intake)}
     stored = read(intake.store, "ridgeline", get_lead, drive["lead_id"])
     assert stored is not None
     (event,) = [one for one in stored.consents if one.kind == "revoked"]
@@ -258,7 +263,7 @@ def test_a_consent_that_has_expired_can_be_withdrawn(new_intake: OpenIntake) -> 
     assert see(intake, drive).channels == {"email"}
     withdraw(intake, drive, "email")
     assert see(intake, drive).channels == set()
-    assert {row[1] for row in told(intake)} == {"withdrawal"}
+    assert {row[1] for row in waiting_deliveries(intake)} == {"withdrawal"}
 
 
 @pytest.mark.requirement("customer-links-get")

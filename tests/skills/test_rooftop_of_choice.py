@@ -49,7 +49,7 @@ def test_the_unit_decides_then_the_buyer_then_what_the_rooftops_offer(
 
 @pytest.mark.requirement("unknown-rooftop", "lead-reply-message")
 @pytest.mark.parametrize(
-    ("wish", "told"),
+    ("wish", "expected"),
     [
         ({"rooftop": "Ridgeline"}, 'We have no location named "Ridgeline".'),
         ({"rooftop": 'The "Best"\n\tplace\u202e'}, "We have no location named \"The 'Best' place\"."),
@@ -62,13 +62,13 @@ def test_the_unit_decides_then_the_buyer_then_what_the_rooftops_offer(
 )
 @pytest.mark.parametrize("members", [{}, {"appointment": visit(at("10:00"))}], ids=["no visit", "a visit"])
 def test_the_message_names_an_unknown_rooftop(
-    new_intake: OpenIntake, wish: dict[str, Any], told: str | None, members: dict[str, Any]
+    new_intake: OpenIntake, wish: dict[str, Any], expected: str | None, members: dict[str, Any]
 ) -> None:
     message = new_intake(PROFILE).answer(a_lead(vehicle_of_interest=wish, **members), NOW, LOT).message
     assert message is not None
     assert len(message) <= MESSAGE_LENGTH
-    assert ("no location" in message) == (told is not None)
-    assert told is None or message.endswith(told)
+    assert ("no location" in message) == (expected is not None)
+    assert expected is None or message.endswith(expected)
 
 
 @pytest.mark.requirement("visit-rooftop")

@@ -66,7 +66,7 @@ def seen(intake: IntakeSetup, lead_id: str) -> object:
     return whole, render_adf(lead_view(whole, PROFILE)), sorted(sent)
 
 
-def told(answer: SkillResponse) -> dict[str, Any]:
+def data_of(answer: SkillResponse) -> dict[str, Any]:
     data: dict[str, Any] = msgspec.json.decode(answer.data)
     return data
 
@@ -81,7 +81,7 @@ def test_another_sender_gets_a_lead_of_its_own_and_neither_changes_nor_learns_th
     before = seen(intake, first["lead_id"])
     lead = drive(at("12:00"), named, message="Cancel it", trade_in={"make": "Ford"}, source_agent=agent)
     answer = intake.answer(lead, SOON, LOT, token=other_token)
-    data = told(answer)
+    data = data_of(answer)
     assert (data["status"], data["appointment"]["confirmed_at"]) == ("received", at("12:00"))
     assert data["lead_id"] != first["lead_id"]
     assert seen(intake, first["lead_id"]) == before
@@ -139,7 +139,7 @@ def test_without_a_token_the_same_sender_adds_a_message_and_a_visit_that_is_only
     renamed = VICTIM | STRANGER | {"address": {"city": "Elsewhere"}}
     lead = drive(time, renamed, message="Is it there?", trade_in={"make": "Ford"})
     answer = intake.answer(lead, SOON, LOT, token=None)
-    data = told(answer)
+    data = data_of(answer)
     assert (data["status"], data["lead_id"]) == ("duplicate", first["lead_id"])
     asked = data.pop("appointment")
     assert asked == {"appointment_id": asked["appointment_id"], "status": "requested"}

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from tests.skills.intake_setup import IntakeSetup
 from tests.skills.sample_dealers import consent, customer
-from tests.skills.test_cancellation import SAM, WITH_PEOPLE, OpenIntake, id_of, told
+from tests.skills.test_cancellation import SAM, WITH_PEOPLE, OpenIntake, id_of, waiting_deliveries
 from tests.skills.visiting import LOT, NOW, PROFILE, asking, at, visit, windows
 from tests.storage.calls import lock_at
 
@@ -53,7 +53,7 @@ def staff(new_intake: OpenIntake) -> Staff:
 
 
 def kinds_told(staff: Staff) -> set[tuple[str, str]]:
-    return {(kind, channel) for _, kind, _, channel, _ in told(staff.setup)}
+    return {(kind, channel) for _, kind, _, channel, _ in waiting_deliveries(staff.setup)}
 
 
 EVERYBODY = {("resend", "south"), ("notify", "notify"), ("confirm", "customer")}
@@ -192,7 +192,7 @@ def test_a_visit_that_has_begun_is_closed_and_only_the_crm_is_notified(staff: St
     done = staff.change(lambda visits: visits.close(id_of(taken), how), now=begun)
     (closed,) = staff.setup.visits_of(taken["lead_id"])
     assert (closed.status, closed.cancelled_at, done.visit) == (how, begun, closed)
-    assert told(staff.setup) == {(taken["lead_id"], "resend", "Ridgeline South", "south", id_of(taken))}
+    assert waiting_deliveries(staff.setup) == {(taken["lead_id"], "resend", "Ridgeline South", "south", id_of(taken))}
     with pytest.raises(ChangeRefused, match="closed so already"):
         staff.change(lambda visits: visits.close(id_of(taken), how), now=begun)
 
@@ -218,10 +218,10 @@ def test_an_appraisal_is_closed_with_the_test_drive_that_it_is_part_of(staff: St
 def test_without_notifications_the_visit_changes_and_nobody_hears_of_it(staff: Staff) -> None:
     taken = staff.take(visit(at("10:00")))
     moved = staff.change(lambda visits: visits.move(id_of(taken), time_at("14:00")), notify=False)
-    assert (moved.mailed, told(staff.setup)) == (frozenset(), set())
+    assert (moved.mailed, waiting_deliveries(staff.setup)) == (frozenset(), set())
     later = time_at("14:00").start
     staff.change(lambda visits: visits.close(moved.visit.appointment_id, "done"), notify=False, now=later)
-    assert told(staff.setup) == set()
+    assert waiting_deliveries(staff.setup) == set()
 
 
 @pytest.mark.requirement("staff-visits-notified")

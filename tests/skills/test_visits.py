@@ -20,7 +20,7 @@ OpenIntake = Callable[..., IntakeSetup]
 
 @pytest.mark.requirement("confirmed-at", "confirmed-window")
 @pytest.mark.parametrize(
-    ("appointment", "told", "starts"),
+    ("appointment", "expected", "starts"),
     [
         (visit(at("10:00")), {"confirmed_at": at("10:00")}, 16),
         (visit("2026-03-03T16:00:00Z"), {"confirmed_at": at("10:00")}, 16),
@@ -43,14 +43,14 @@ OpenIntake = Callable[..., IntakeSetup]
     ],
 )
 def test_a_free_time_is_confirmed_in_the_form_in_which_it_was_asked(
-    new_intake: OpenIntake, appointment: dict[str, Any], told: dict[str, Any], starts: float
+    new_intake: OpenIntake, appointment: dict[str, Any], expected: dict[str, Any], starts: float
 ) -> None:
     intake = new_intake(PROFILE)
     lead = asking(appointment)
     answer = intake.take(lead, NOW, LOT)
     assert answer["status"] == "received"
     reply = answer["appointment"]
-    assert reply == {"appointment_id": reply["appointment_id"], "status": "confirmed"} | told
+    assert reply == {"appointment_id": reply["appointment_id"], "status": "confirmed"} | expected
     (kept,) = intake.visits_of(answer["lead_id"])
     assert (kept.appointment_id, kept.status, kept.kind) == (reply["appointment_id"], "confirmed", "test_drive")
     assert kept.rooftop == answer["dealer"]["name"] == "Ridgeline North"
@@ -279,7 +279,7 @@ def test_a_trade_in_beside_a_test_drive_is_part_of_the_visit(new_intake: OpenInt
 
 
 @pytest.mark.parametrize(
-    ("appointment", "told", "shared"),
+    ("appointment", "expected", "shared"),
     [
         (visit(at("10:00"), TRADE), {"confirmed_at": at("10:00")}, True),
         (visit(at("10:15"), TRADE), {"confirmed_at": at("10:15")}, True),
@@ -305,7 +305,7 @@ def test_a_trade_in_beside_a_test_drive_is_part_of_the_visit(new_intake: OpenInt
 )
 @pytest.mark.parametrize("stock", [None, "S1"])
 def test_a_later_appraisal_whose_time_lies_in_the_customers_test_drive_shares_its_visit(
-    new_intake: OpenIntake, appointment: dict[str, Any], told: dict[str, Any], shared: bool, stock: str | None
+    new_intake: OpenIntake, appointment: dict[str, Any], expected: dict[str, Any], shared: bool, stock: str | None
 ) -> None:
     """With the same lead (one vehicle) or with another of theirs (none): it takes no place of its own."""
     intake = new_intake(PROFILE)
@@ -313,7 +313,7 @@ def test_a_later_appraisal_whose_time_lies_in_the_customers_test_drive_shares_it
     answer = intake.take(asking(appointment, stock, **a_customer()), NOW + timedelta(minutes=1), LOT)
     assert (answer["lead_id"] == drive["lead_id"]) == (stock == "S1")
     reply = answer["appointment"]
-    assert reply == {"appointment_id": reply["appointment_id"], "status": "confirmed"} | told
+    assert reply == {"appointment_id": reply["appointment_id"], "status": "confirmed"} | expected
     kept = next(one for one in intake.visits_of(answer["lead_id"]) if one.kind == "trade_in")
     assert kept.rooftop == "Ridgeline South"
     assert kept.shares == (drive["appointment"]["appointment_id"] if shared else None)

@@ -39,10 +39,10 @@ def test_useradd_is_found_though_the_path_lacks_its_folder() -> None:
     """As in `env -i PATH=/usr/bin:/bin make test`."""
     program = "import os, shutil, tests.storage.databases as d\nclass Worker: workerinput = None\n"
     program += "d.pytest_configure(Worker); print(os.environ['PATH'])"
-    told = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", program], env={"PATH": "/usr/bin:/bin"}, cwd=ROOT, check=True, capture_output=True
     )
-    assert told.stdout.decode().strip() == "/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
+    assert done.stdout.decode().strip() == "/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 
 
 def test_the_message_says_what_to_do_without_useradd_and_without_the_servers_user(tmp_path: Path) -> None:

@@ -127,6 +127,7 @@ def run_check(store: Store, watch: Watch, job: Job) -> bool:
 def _observe_database(
     tx: Transaction, watch: Watch, record: CheckRecord
 ) -> Iterator[tuple[str, Sequence[Observation]]]:
+    """The observations that need the database, by condition: those of the dealer, and those of the machine."""
     if watch.is_dealer:
         yield from observing.observe_dealer(tx, watch.settings, record, watch.folder).items()
         yield from observe_agents(tx, watch.agents).items()

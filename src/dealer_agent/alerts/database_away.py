@@ -157,6 +157,7 @@ def _observe(
 
 
 async def _send(unsent: _Unsent, watch: Watch, now: datetime) -> None:
+    """Sends one message. A failure is logged, and the message stays unsent."""
     try:
         await watch.receivers.send(unsent.receiver, unsent.message_id, unsent.document, now)
     except NotDelivered as failure:

@@ -32,17 +32,15 @@ hours apart."""
 def alert_kinds(opened: OpenInstallation, watch: Watch | None) -> list[Kind]:
     """The kinds of jobs with which a process checks conditions and sends alerts. `watch` is `watch_of_machine`.
 
-    In a folder with one dealer, that is the dealer's own watch: without it, there are no such jobs. In an installation
-    it is the operator's. The watch of each dealer is then made from the dealer's settings.
+    In a folder with one dealer, that is the dealer's own watch. In an installation it is the operator's, and the watch
+    of each dealer is made from the dealer's settings.
     """
 
     def find_watch(owner: str) -> Watch | None:
         """The watch of a dealer id, or of ALL_DEALERS, which means the operator."""
         return watch if owner == opened.owner else watch_of_dealer(opened.settings_of(owner))
 
-    if opened.installation.only is None:
-        return AlertJobs(opened.store, find_watch, opened.count, LONGEST_CHECK_WAIT).kinds
-    return [] if watch is None else AlertJobs(opened.store, find_watch).kinds
+    return AlertJobs(opened.store, find_watch, opened.count, LONGEST_CHECK_WAIT).kinds
 
 
 @dataclass(frozen=True)
@@ -65,6 +63,10 @@ class AlertJobs:
         return [check, *(self._messages(receiver, name) for receiver, name in MESSAGE_KINDS.items())]
 
     async def _check(self, job: Job) -> Next:
+        """Checks the conditions of an owner, and says when the next check is due.
+
+        Without a watch, only looks again later.
+        """
         watch = await asyncio.to_thread(self.find_watch, job.dealer_id)
         # Those of the operator are not spread.
         dealers = 0 if job.dealer_id == ALL_DEALERS else self.count_dealers()
@@ -76,6 +78,8 @@ class AlertJobs:
         return Next(job.now + timedelta(seconds=seconds), has_new_jobs=has_messages)
 
     def _messages(self, receiver: Receiver, name: str) -> Kind:
+        """The kind of jobs that send messages to one kind of receiver."""
+
         async def send(job: Job) -> Next:
             watch = await asyncio.to_thread(self.find_watch, job.dealer_id)
             return await send_message(self.store, watch, receiver, job)

@@ -4,7 +4,7 @@ A start is sent at once if the condition was quiet for a day, and so is its end.
 digest, which is sent at most once a day. So a condition that comes and goes causes no more than the digest.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -102,6 +102,24 @@ def check(
         for key in dict.fromkeys((*(key for key in states if key[0] == condition), *found)):
             state = states.get(key, AlertState(*key))
             states[key] = observe(state, found.get(key), now, timing_of(condition))
+    messages = [*_report_changes(states, old, now, changes_today)]
+    if _digest_is_due(states.values(), now, digest_at):
+        messages.append(_report_all(states, now))
+        digest_at = now
+    kept = {key: state for key, state in states.items() if _is_needed(state, now)}
+    forgotten += [state for key, state in old.items() if key in states and key not in kept]
+    stored = [state for key, state in kept.items() if old.get(key) != state]
+    return AlertChanges(stored, forgotten, messages, digest_at)
+
+
+_States = dict[tuple[str, str], AlertState]
+
+
+def _report_changes(states: _States, old: _States, now: datetime, changes_today: int) -> Iterator[AlertMessage]:
+    """The message about alerts that started or ended, if there are any, and notes in `states` what it reports.
+
+    An alert that starts again within a day, and any beyond MOST_CHANGES messages a day, waits for the digest.
+    """
     started, ended = [], []
     for key, state in states.items():
         earlier = old.get(key, AlertState(*key))
@@ -117,37 +135,31 @@ def check(
                 ended.append(key)
             else:
                 states[key] = state._replace(unreported=state.unreported + 1)
-    messages = []
     if started or ended:
-        for key in (*started, *ended):
-            states[key] = states[key]._replace(reported_at=now)
         changed = {*started, *ended}
-        messages.append(
-            AlertMessage(
-                "change",
-                tuple(states[key] for key in started),
-                tuple(states[key] for key in ended),
-                tuple(state for key, state in states.items() if state.is_open and key not in changed),
-            )
+        for key in changed:
+            states[key] = states[key]._replace(reported_at=now)
+        yield AlertMessage(
+            "change",
+            tuple(states[key] for key in started),
+            tuple(states[key] for key in ended),
+            tuple(state for key, state in states.items() if state.is_open and key not in changed),
         )
-    if _digest_is_due(states.values(), now, digest_at):
-        named = [state for state in states.values() if state.is_open or state.unreported]
-        messages.append(
-            AlertMessage(
-                "digest",
-                ended=tuple(state for state in named if not state.is_open),
-                open=tuple(state for state in named if state.is_open),
-            )
-        )
-        digest_at = now
-        states |= {state[:2]: state._replace(reported_at=now, unreported=0) for state in named}
-    kept = {key: state for key, state in states.items() if _is_needed(state, now)}
-    forgotten += [state for key, state in old.items() if key in states and key not in kept]
-    stored = [state for key, state in kept.items() if old.get(key) != state]
-    return AlertChanges(stored, forgotten, messages, digest_at)
+
+
+def _report_all(states: _States, now: datetime) -> AlertMessage:
+    """The digest of all open alerts and of changes that no message has reported. Notes in `states` that it has them."""
+    named = [state for state in states.values() if state.is_open or state.unreported]
+    states |= {state[:2]: state._replace(reported_at=now, unreported=0) for state in named}
+    return AlertMessage(
+        "digest",
+        ended=tuple(state for state in named if not state.is_open),
+        open=tuple(state for state in named if state.is_open),
+    )
 
 
 def _digest_is_due(states: Iterable[AlertState], now: datetime, digest_at: datetime | None) -> bool:
+    """Whether a day has passed, and something is open or was not reported."""
     if digest_at is not None and not _far(now, digest_at, DAY):
         return False
     return any(

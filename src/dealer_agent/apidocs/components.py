@@ -25,6 +25,7 @@ SKILL_COUNT = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eig
 
 
 def _read_parts() -> Json:
+    """The parts of the document that are written by hand, with the bounds of the protocol."""
     text = files(__package__).joinpath("openapi_parts.json").read_text("utf-8")
     for name in ("ID_LENGTH", "MEDIA_TYPE_LENGTH", "MODES_LIMIT", "PARTS_LIMIT"):
         text = text.replace(f'"{name}"', str(getattr(envelope_problems, name)))
@@ -122,6 +123,7 @@ def _payload_components(name: str, schema: Schema) -> dict[str, Json]:
 
 
 def _with_component_refs(node: Any) -> Any:
+    """A copy of a schema whose references lead to the components of the OpenAPI document."""
     if isinstance(node, list):
         return [_with_component_refs(item) for item in node]
     if not isinstance(node, dict):

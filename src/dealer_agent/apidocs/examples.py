@@ -45,6 +45,7 @@ class SkillDocs(Struct, frozen=True):
 
 
 def _read() -> dict[Skill, SkillDocs]:
+    """The documentation of each skill, with the example response as the type of its data."""
     text = files(__package__).joinpath("skill_docs.json").read_text("utf-8")
     docs = msgspec.json.decode(text, type=dict[str, SkillDocs])
     # The example of a vehicle is the one that the example of a search finds.

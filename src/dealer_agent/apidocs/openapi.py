@@ -56,6 +56,7 @@ def _scheme_of(issuer: CardIssuer, facts: CardFacts) -> Json:
 
 
 def _paths(facts: CardFacts, vocabularies: Vocabularies) -> dict[str, Json]:
+    """The URLs of the document: the two bindings, and the documents that are read with GET."""
     vocabulary = vocabularies.default
     send, call = f"{facts.http_json_url}/message:send", facts.json_rpc_url
     root = server_root(facts)
@@ -106,6 +107,7 @@ def _document(*, schema: Json, media_type: str = "application/json", **operation
 
 
 def _send(facts: CardFacts, vocabulary: Vocabulary) -> Json:
+    """The operation of the binding HTTP+JSON."""
     requests, responses = (
         {skill.id: {"summary": skill.name, "value": example(skill, vocabulary)} for skill in facts.skills}
         for example in (examples.example_body, examples.example_response)
@@ -126,6 +128,7 @@ def _send(facts: CardFacts, vocabulary: Vocabulary) -> Json:
 
 
 def _call(facts: CardFacts, vocabulary: Vocabulary) -> Json:
+    """The operation of the binding JSON-RPC."""
     requests = {
         skill.id: {"summary": skill.name, "value": examples.example_call(examples.example_body(skill, vocabulary))}
         for skill in facts.skills
@@ -164,6 +167,7 @@ def _call(facts: CardFacts, vocabulary: Vocabulary) -> Json:
 def _skill_operation(
     facts: CardFacts, name: str, summary: str, description: str, content: Json, responses: Json
 ) -> Json:
+    """What the operations of both bindings have in common."""
     operation: Json = {
         "operationId": name,
         "tags": ["Skills"],
@@ -200,7 +204,7 @@ def _ok(description: str, media: Json) -> Json:
 def _error_response(
     status: examples.Status, schema: Json, example: Json, kinds: list[type[ProtocolError]] | None = None
 ) -> Json:
-    """The response with a status. `kinds` are the errors that have it, if not all of `examples.Status.kinds`."""
+    """The response of one HTTP status: its error codes, its headers and an example. `kinds` are the errors that have it, if not all of `examples.Status.kinds`."""
     lines = [f"- `{kind.code}`: {kind.description()}" for kind in kinds or status.kinds()]
     response: Json = {
         "description": "\n\n".join([*([] if kinds else [status.meaning]), "\n".join(lines)]),

@@ -193,6 +193,7 @@ def _keys(opened: OpenInstallation, stopped: threading.Event) -> InstallationKey
 
 
 def _process(installation: Installation) -> Process:
+    """What the dealers of this process share: limits of rates, and settings of the service."""
     settings, url = installation.file, installation.rate_limit_url
     blocks = INSTALLATION_BLOCKS if installation.only is None else BLOCKS
     return Process(

@@ -29,8 +29,8 @@ log = structlog.get_logger()
 def jobs_of(opened: OpenInstallation, watch: Watch | None, keys: InstallationKeys | None, known: KnownKeys) -> JobLoop:
     """The jobs of the dealers of a process. `watch` is that of the machine.
 
-    Those of the only dealer of a folder are due at a start; without a watch, it has no alerts. In an installation, new
-    settings of a dealer add a job that stores its other jobs.
+    Those of the only dealer of a folder are due at a start. In an installation, new settings of a dealer add a job that
+    stores its other jobs.
     """
     store, only = opened.store, opened.installation.only
     feeds = FeedJobs(opened)

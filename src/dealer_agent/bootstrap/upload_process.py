@@ -67,6 +67,7 @@ def run() -> None:
 
 
 async def _serve(make_server: Callable[[], UploadServer], listener: socket.socket, level: str) -> None:
+    """Serves until SIGTERM, or until the parent closes stdin."""
     lines = configure_logs(level)
     loop, stopped = asyncio.get_running_loop(), asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, stopped.set)

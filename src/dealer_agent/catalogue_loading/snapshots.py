@@ -129,6 +129,7 @@ class _Listings:
             yield Listing.of(vehicle, unit.extras)
 
     def units(self) -> Iterator[tuple[Vehicle, Unit]]:
+        """Each unit as a listing, with the unit itself. `confirmed_at` becomes the newest confirmation."""
         for live in self._units:
             rooftop = self._policy.rule_of(live.unit).name
             # The newest import that had all units of the rooftop, else the last one with this unit. A newer import

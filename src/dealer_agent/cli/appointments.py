@@ -77,6 +77,7 @@ def calendar(
 
 
 def _time(text: str) -> datetime:
+    """The time that a person writes. Raises BadParameter."""
     try:
         return datetime.fromisoformat(text.strip())
     except ValueError:
@@ -204,6 +205,7 @@ def _subscribe(dealer: OpenDealer) -> None:
 
 
 def _row(dealer: OpenDealer, listed: ListedVisit) -> tuple[Cell, ...]:
+    """A visit as a row of the table."""
     visit = listed.appointment
     when = dealer.local(visit.starts_at, visit.rooftop)
     customer = None if listed.customer is None else name_of(listed.customer)
@@ -223,6 +225,7 @@ def _chosen(at: datetime, minutes: int | None, *, force: bool) -> "ChosenTime":
 
 
 def _change(dealer: OpenDealer, change: "Callable[[VisitChanges], VisitChange]", *, notify: bool) -> dict[str, Any]:
+    """Applies a change of staff to a visit, and says what was booked and who is notified."""
     from dealer_agent.lead_intake.intake import LeadIntake
     from dealer_agent.visits.changes import ChangeRefused
 
@@ -258,6 +261,7 @@ def _change(dealer: OpenDealer, change: "Callable[[VisitChanges], VisitChange]",
 
 
 def _facts(dealer: OpenDealer, visit: VisitRecord) -> dict[str, Any]:
+    """The facts of a visit, in the dealer's local time, for the output of a command."""
     return {
         "id": visit.appointment_id,
         "lead_id": visit.lead_id,
@@ -274,6 +278,7 @@ def _words(name: str) -> str:
 
 
 def _show_notices(visits: Iterable[VisitRecord], mailed: Collection[str], *, notify: bool) -> None:
+    """Says which customers get a mail about a changed visit. `mailed` are the ids of their visits."""
     if not notify:
         out.print("Nobody is notified: you must do it.")
         return

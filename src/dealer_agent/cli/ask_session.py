@@ -254,6 +254,7 @@ LEAD = Opening(
 
 
 def _fail(error: DealerAgentError, again: str) -> NoReturn:
+    """Ends the command with what went wrong. `again` are the arguments with which a lead can be sent again."""
     if isinstance(error, InvalidRequest):
         raise typer.BadParameter(plain(str(error)))
     lines = [_what_happened(error)]
@@ -279,6 +280,7 @@ def _what_happened(error: DealerAgentError) -> str:
 
 
 def _exit_code(error: DealerAgentError) -> Exit:
+    """The exit code of the command for an error of the client."""
     match error:
         case Refused(code=VehicleNotFound.code | VehicleUnavailable.code):
             return Exit.NOT_FOUND

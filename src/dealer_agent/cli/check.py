@@ -115,7 +115,7 @@ def _writable(reports: Sequence[Path]) -> Sequence[Path]:
 
     for path in reports:
         if path.suffix not in REPORTS:
-            raise typer.BadParameter(f"the name ends with one of {', '.join(REPORTS)}", param_hint="--report")
+            raise typer.BadParameter(f"the name must end with one of {', '.join(REPORTS)}", param_hint="--report")
         if not path.absolute().parent.is_dir():
             raise typer.BadParameter(f"there is no folder {path.parent}", param_hint="--report")
     return reports

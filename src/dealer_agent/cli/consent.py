@@ -185,7 +185,9 @@ def verify(
     """
     recorded = None if against is None else _recorded(against)
     if file is not None and restore:
-        raise typer.BadParameter("needs the database, not a FILE", param_hint="--restore-withdrawals")
+        raise typer.BadParameter(
+            "compares the database, and not a FILE: leave out one of the two", param_hint="--restore-withdrawals"
+        )
     if file is not None:
         return _verify_file(file, recorded)
     with open_dealer(folder, customers=True) as dealer:
@@ -239,6 +241,7 @@ def _restore(dealer: OpenDealer) -> None:
 
 
 def _recorded(against: str) -> list[Head]:
+    """The heads of `--against`: those of a file, or the one that is written there. Raises BadParameter."""
     path = Path(against)
     try:
         if " " not in against or path.exists():
@@ -259,6 +262,7 @@ def _of_dealer(recorded: list[Head] | None, dealer_id: str) -> Mapping[str, Mapp
 
 
 def _verify_file(file: Path, recorded: list[Head] | None) -> dict[str, Any]:
+    """Checks an exported record, also against recorded heads if there are any, and shows its events."""
     try:
         found = check_evidence(_lines(file), recorded or ())
     except BadEvidence as problem:

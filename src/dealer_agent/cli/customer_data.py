@@ -236,6 +236,7 @@ def _name_and_contacts(customer: bytes) -> str:
 
 
 def _ordinary_file(path: Path | None) -> Path | None:
+    """The absolute path of a file to write. Raises BadParameter for a device, or if its folder is missing."""
     if path is None:
         return None
     path = path.resolve()

@@ -403,6 +403,7 @@ def _from_editor(text: str) -> str:
 
 
 def _store_settings(tx: Transaction, text: str, expected: int, note: str) -> int:
+    """Stores new settings. Ends the command if somebody has changed them since `expected`."""
     try:
         return change_settings(tx, text.encode(), expected=expected, actor=actor(), note=note)
     except SettingsConflict as problem:

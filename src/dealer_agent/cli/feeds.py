@@ -182,6 +182,7 @@ def _warned(dealer: OpenDealer) -> set[str]:
 
 
 def _word(warned: set[str], state: FeedState) -> str:
+    """The state of a feed in one word. `warned` are the feeds whose newest import has warnings."""
     if state.problem is not None:
         return "problem"
     if state.is_late:

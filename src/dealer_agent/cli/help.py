@@ -75,6 +75,7 @@ def _plain(title: str) -> str:
 
 
 def _show(text: str) -> None:
+    """Shows a Markdown text: in a pager on a terminal, else as it is."""
     if (width := terminal_width()) is None:
         typer.echo(text)
         return

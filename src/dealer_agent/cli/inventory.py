@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 from functools import partial
 from io import FileIO
 from pathlib import Path
-from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NoReturn
 
 import msgspec
 import typer
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from dealer_agent.cli.command import as_typer_command, command
 from dealer_agent.cli.feeds import feed_named
@@ -19,10 +19,9 @@ from dealer_agent.cli.open_dealer import DEALER, FOLDER, DealerFolder, OpenDeale
 from dealer_agent.cli.stock import list_, show
 from dealer_agent.cli.tables import Columns, Table
 from dealer_agent.cli.terminal import cell_text, fail, limited, out, pasted, plain, progress
-from dealer_agent.config.feeds import FeedSettings
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.feeds.files.checks import CHECK_BY_ID, EVERY_CHECK, FeedFinding, refusals
-from dealer_agent.feeds.files.feed import MOST_FILE_MIB, FeedError, ParsedFeed, Repeat, RowProblem
+from dealer_agent.feeds.files.feed import MOST_FILE_MIB, ParsedFeed, Repeat, RowProblem
 from dealer_agent.feeds.files.layouts import LAYOUT_NAMES
 from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.storage.errors import FeedRefused
@@ -37,7 +36,7 @@ from dealer_agent.storage.stock.reading import (
 )
 
 if TYPE_CHECKING:
-    from dealer_agent.feeds.importing import ImportResult
+    from dealer_agent.feeds.importing import FileImport, ImportResult
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -132,84 +131,46 @@ def import_(
     seconds.
     """
     # Imported here: the other command needs neither the catalogue nor the reader.
-    from dealer_agent.catalogue_loading.child_processes import (
-        end_reading,
-        fork_with_limits,
-        memory_limit_ends_process,
-        refusal_of,
-    )
+    from dealer_agent.catalogue_loading.child_processes import fork_with_limits, memory_limit_ends_process
 
+    accepted = [*(accept or ()), *(_SHRINKING if allow_shrink else ())]
     code = fork_with_limits()
     if code is not None:
-        if (refused := refusal_of(code)) is not None:
-            with open_dealer(folder) as dealer:
-                if not dry_run:
-                    _record(dealer, refused, file, *_scope(dealer, feed_name, rooftop))
-                raise refused
-        if code < 0:
-            fail(f"The import was ended by signal {-code}. Is there enough memory? Run it again.", 128 - code)
-        raise typer.Exit(code)
+        _end_as_child(code, folder, lambda dealer: None if dry_run else _how(dealer, file, feed_name, rooftop))
 
-    from dealer_agent.feeds.files.archives import unpack
-    from dealer_agent.feeds.files.reader import read_feed
-    from dealer_agent.feeds.importing import import_feed
+    # Imported after the fork, which must have one thread.
+    from dealer_agent.feeds.importing import import_file
 
-    with (
-        memory_limit_ends_process(),
-        TemporaryFile() as spool,
-        TemporaryFile() as unpacked,
-        open_dealer(folder) as dealer,
-        progress() as bar,
-    ):
-        settings, rooftops = _scope(dealer, feed_name, rooftop)
-        if settings is not None:
-            layout = layout or (settings.layout or None)
-        checks = dealer.settings.checks if settings is None or settings.checks is UNSET else settings.checks
-        reading = bar.add_task("Reading", total=None)
-        at = datetime.now(UTC)
-        accepted = [*(accept or ()), *(_SHRINKING if allow_shrink else ())]
+    steps: dict[str, Any] = {}
+    read: list[ParsedFeed] = []
+    with memory_limit_ends_process(), open_dealer(folder) as dealer, progress() as bar:
+        how = _how(dealer, file, feed_name, rooftop)
+        how = replace(how, layout=layout or how.layout)
+
+        def show_progress(step: str, done: int, total: int | None) -> None:
+            if step not in steps:
+                steps[step] = bar.add_task(step, total=None)
+            bar.update(steps[step], completed=done, total=total)
+
+        show_progress("Reading", 0, None)
         try:
-            feed = read_feed(
-                unpack(_content(file), unpacked),
-                layout=layout,
-                columns={} if settings is None else settings.columns,
-                status_words=checks.status_words,
-                on_progress=lambda n, total: bar.update(reading, completed=n, total=total),
-                spool=spool,
-            )
-        except FeedError as problem:
-            if not dry_run:
-                _record(dealer, problem, file, settings, rooftops)
-            raise
-        end_reading()
-        bar.update(reading, completed=feed.rows, total=feed.rows)
-        storing = bar.add_task("Storing", total=len(feed.units))
-        try:
-            done = import_feed(
+            done = import_file(
                 dealer.store,
                 dealer.profile,
-                feed,
-                source=file.name,
-                at=at,
-                rooftops=rooftops,
-                checks=checks,
+                _content(file),
+                how,
                 accept=accepted,
                 dry_run=dry_run,
-                on_progress=lambda n, _: bar.update(storing, completed=n),
-                feed_name=feed_name,
-                on_commit=lambda tx, _: None if feed_name is None else settle_file_problem(tx, feed_name),
+                on_progress=show_progress,
+                on_read=read.append,
+                on_commit=lambda tx, _: None if how.feed is None else settle_file_problem(tx, how.feed),
             )
         except FeedRefused as refusal:
             bar.stop()
-            _show_feed(feed)
+            _show_feed(read[0])
             _show_warnings(refusal.findings)
-            command = ["dealer-agent", "inventory", "import", str(file), "--dir", str(folder)]
-            command += [] if folder.dealer_id is None else ["--dealer", folder.dealer_id]
-            command += [] if layout is None else ["--format", layout]
-            command += [] if feed_name is None else ["--feed", feed_name]
-            command += [part for name in rooftops for part in ("--rooftop", name)]
-            fail(_refusal_text(refusal.findings, command, accepted))
-        bar.update(storing, completed=len(feed.units))
+            fail(_refusal_text(refusal.findings, _command(folder, file, how), accepted))
+    (feed,) = read
     _show_feed(feed)
     _show_outcome(feed, done, dealer.profile, dry_run=dry_run)
     counts = {name.lower().replace(" ", "_"): count for name, count in _counts(feed, done).items()}
@@ -217,30 +178,47 @@ def import_(
     return {"layout": feed.layout, "dry_run": dry_run, **counts, "findings": findings}
 
 
-def _scope(dealer: OpenDealer, feed: str | None, rooftop: list[str] | None) -> tuple[FeedSettings | None, list[str]]:
-    """The feed that is named, and the rooftops whose stock the file has; empty for all."""
-    settings = None if feed is None else feed_named(dealer, feed, "--feed")
-    return settings, _known_rooftops(dealer.profile, rooftop or ([] if settings is None else list(settings.rooftops)))
+def _end_as_child(code: int, folder: DealerFolder, how_of: "Callable[[OpenDealer], FileImport | None]") -> NoReturn:
+    """Ends the command as the process that imported the file has ended: `code` is its exit code.
+
+    At a limit, the file is refused. `how_of` says how the history names it; None records nothing.
+    """
+    from dealer_agent.catalogue_loading.child_processes import refusal_of
+
+    if (refused := refusal_of(code)) is not None:
+        from dealer_agent.feeds.importing import record_unreadable
+
+        with open_dealer(folder) as dealer:
+            if (how := how_of(dealer)) is not None:
+                record_unreadable(dealer.store, dealer.profile, refused, how)
+            raise refused
+    if code < 0:
+        fail(f"The import was ended by signal {-code}. Is there enough memory? Run it again.", 128 - code)
+    raise typer.Exit(code)
 
 
-def _record(
-    dealer: OpenDealer, problem: FeedError, file: Path, settings: FeedSettings | None, rooftops: list[str]
-) -> None:
-    """Adds a file that cannot be read to the history."""
-    from dealer_agent.feeds.importing import record_unreadable
+def _command(folder: DealerFolder, file: Path, how: "FileImport") -> list[str]:
+    """The command that imports the file in the same way again."""
+    command = ["dealer-agent", "inventory", "import", str(file), "--dir", str(folder)]
+    command += [] if folder.dealer_id is None else ["--dealer", folder.dealer_id]
+    command += [] if how.layout is None else ["--format", how.layout]
+    command += [] if how.feed is None else ["--feed", how.feed]
+    return [*command, *(part for name in how.rooftops for part in ("--rooftop", name))]
 
-    record_unreadable(
-        dealer.store,
-        dealer.profile,
-        problem,
-        source=file.name,
-        at=datetime.now(UTC),
-        rooftops=rooftops,
-        feed_name=None if settings is None else settings.name,
-    )
+
+def _how(dealer: OpenDealer, file: Path, feed_name: str | None, rooftop: list[str] | None) -> "FileImport":
+    """How the file is read and imported: as the feed that is named, if any. `max_mib` of the feed does not count."""
+    from dealer_agent.feeds.importing import FileImport
+
+    how = FileImport(source=file.name, checks=dealer.settings.checks)
+    if feed_name is not None:
+        how = FileImport.of_feed(file.name, feed_named(dealer, feed_name, "--feed"), dealer.settings.checks)
+    rooftops = _known_rooftops(dealer.profile, rooftop or list(how.rooftops))
+    return replace(how, rooftops=tuple(rooftops), most_bytes=MOST_FILE_MIB << 20)
 
 
 def _known_rooftops(dealer: Profile, wanted: list[str]) -> list[str]:
+    """The rooftops as the settings write them. Ends the command for an unknown name."""
     names = {rooftop.name.casefold(): rooftop.name for rooftop in dealer.rooftops}
     for name in wanted:
         if name.strip().casefold() not in names:
@@ -313,6 +291,7 @@ def hide(dealer: OpenDealer, unit: UnitArgument) -> dict[str, Any]:
 
 
 def _decide(dealer: OpenDealer, name: str, decision: Decision) -> dict[str, Any]:
+    """Releases or hides the one unit that a person names. Ends the command if none or several have the name."""
     # Imported here: the other commands need no catalogue, no writer of the stock, and no leads.
     from dealer_agent.catalogue_loading.snapshots import digest_of
     from dealer_agent.cli.customer_data import actor
@@ -403,6 +382,7 @@ def _show_warnings(findings: Sequence[FeedFinding]) -> None:
 
 
 def _show_feed(feed: ParsedFeed) -> None:
+    """Says how the file was read, and lists rows that were refused, repeated or doubtful."""
     separator = {",": "comma", "\t": "TAB", ";": "semicolon", "|": "bar"}.get(feed.delimiter or "", feed.delimiter)
     out.print(
         f"Layout [bold]{feed.layout}[/], {feed.encoding}{f', {separator}-separated' if separator else ''}", markup=True
@@ -422,6 +402,7 @@ def _some(texts: tuple[str, ...] | list[str], most: int) -> str:
 
 
 def _show_row_problems(title: str, row_problems: tuple[RowProblem, ...], count: int) -> None:
+    """A table with the first rows of a kind. `count` is the number of all of them."""
     if not row_problems:
         return
     rows = [
@@ -440,6 +421,7 @@ def _repeated_row(repeat: Repeat) -> RowProblem:
 
 
 def _show_outcome(feed: ParsedFeed, done: "ImportResult", dealer: Profile, *, dry_run: bool) -> None:
+    """Says what the import changed, and what the settings make of the file's rooftops and prices."""
     counts = _counts(feed, done)
     _show_row_problems("Not imported: at other rooftops", done.outside_row_problems, done.outside)
     _show_warnings(done.outcome.findings)

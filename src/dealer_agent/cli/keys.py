@@ -15,6 +15,7 @@ from dealer_agent.cli.terminal import fail, out, progress
 from dealer_agent.config.installation import is_installation
 from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE, KeyFile, create_key_file, from_environment
 from dealer_agent.encryption import InvalidKeys, Keyring, new_key, new_permanent_secret, render
+from dealer_agent.open_installation import owner_of
 from dealer_agent.operations.key_changes import (
     KeyChange,
     change_key,
@@ -29,7 +30,6 @@ from dealer_agent.operations.key_changes import (
 )
 from dealer_agent.privacy.key_rotation import KeyRotation
 from dealer_agent.storage import alerts as copies
-from dealer_agent.storage.isolation import ALL_DEALERS
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -55,7 +55,7 @@ def create(
         fail(f"{KEYS_VARIABLE} is set and takes precedence over a file: keys create --print shows a key for it")
     if owner.cipher is not None:
         fail(f"{owner.folder / KEY_FILE_NAME} exists already: dealer-agent keys rotate replaces the key")
-    drop_lost_key(owner.database_url, ALL_DEALERS if owner.only is None else owner.only.dealer.id)
+    drop_lost_key(owner.database_url, owner_of(owner))
     path = create_key_file(owner.folder)
     out.print(f"The key to customer data is in {path}. Back this file up, separately from the database.")
     return {"file": str(path)}

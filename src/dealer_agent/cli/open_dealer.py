@@ -163,6 +163,7 @@ def find_settings(folder: DealerFolder) -> Settings:
 
 
 def _chosen_dealer(opened: OpenInstallation, dealer_id: str | None) -> Settings:
+    """The settings of the dealer of `--dealer`. Without the option, those of the only dealer of the installation."""
     if dealer_id is None:
         with opened.store.installation() as tx:
             known = [dealer.dealer_id for dealer in all_dealers(tx)]

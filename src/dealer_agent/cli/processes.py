@@ -100,6 +100,7 @@ def run(served: Installation, metrics: MetricsSettings, listener: socket.socket,
 
 @contextmanager
 def _metrics(settings: MetricsSettings) -> Iterator[None]:
+    """Serves metrics during a `with` block, if they are on. Workers find their folder in the environment."""
     if not settings.enabled:
         os.environ.pop(FOLDER_VARIABLE, None)
         yield
@@ -124,6 +125,7 @@ def _metrics(settings: MetricsSettings) -> Iterator[None]:
 
 
 def _run(served: Installation, listener: socket.socket, address: str, workers: int) -> None:
+    """Runs the workers until a signal ends them. `address` is the URL at which they listen."""
     service = served.file.service
     _allow_many_connections(service.max_connections)
     os.environ[SERVED_FOLDER_VARIABLE] = str(served.folder.resolve())

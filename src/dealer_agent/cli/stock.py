@@ -121,6 +121,7 @@ def _is_named(unit: Any, name: str) -> bool:
 
 
 def _held(dealer: OpenDealer, held: HeldUnit) -> dict[str, Any]:
+    """What the output says about a unit that is held back."""
     return {
         "reason": held.reason,
         "why": held.sentence,

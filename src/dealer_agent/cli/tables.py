@@ -82,6 +82,7 @@ class Table:
             out.print(plain(pasted(note)))
 
     def _show_rows(self) -> None:
+        """Prints the rows on a terminal. Columns that do not fit are stacked in one column."""
         rows: list[Sequence[Cell]] = [row[: len(self.columns)] for row in self.rows]
         texts = [[" ".join(plain(cell_text(cell, self.time)).splitlines()) for cell in row] for row in rows]
         groups = lay_out(self.columns, texts, terminal_width())

@@ -161,7 +161,7 @@ class DealerAgent:
         given = members or {}
         deadline = None if timeout is None else anyio.current_time() + timeout
         is_idempotent = self.card.declares_idempotency and "idempotency_key" in given
-        repeated = self._retries.lead if skill.is_lead and not is_idempotent else self._retries.reading
+        repeated = self._retries.submit if skill.is_lead and not is_idempotent else self._retries.read
         return await repeated(lambda: self._once(skill, given, deadline), deadline)
 
     async def _once(self, skill: Skill, members: Mapping[str, Any], deadline: float | None) -> SkillResponse:

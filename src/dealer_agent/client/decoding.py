@@ -49,6 +49,7 @@ def _page(value: Any, kind: type[Decoded]) -> Decoded:
 
 
 def _tidy(value: Any) -> Any:
+    """A value of JSON without members that are null. A whole number that is carried as a double becomes an integer."""
     if isinstance(value, dict):
         return {name: _tidy(item) for name, item in value.items() if item is not None}
     if isinstance(value, list):

@@ -19,7 +19,7 @@ def web_address(url: str) -> httpx.URL:
     """The URL of a dealer or of a card. Raises NotADealerAgent for anything but http and https."""
     address = parse_url(url)
     if address is None:
-        raise NotADealerAgent(f"{url!r} is no URL of a dealer: give one like https://dealer.example.")
+        raise NotADealerAgent(f"{url!r} is not the URL of a dealer: give one like https://dealer.example.")
     return address
 
 
@@ -37,9 +37,10 @@ async def find_card(
 async def _find_card(
     pool: Transport, address: httpx.URL, binding: Binding | None, retries: Retries, *, verify_signature: bool
 ) -> Card:
+    """The first agent card at the known addresses. Raises NotADealerAgent if there is none."""
     missing = ""
     for url in _card_urls(address):
-        received = await retries.reading(lambda url=url: _get(pool, url))  # type: ignore[misc]
+        received = await retries.read(lambda url=url: _get(pool, url))  # type: ignore[misc]
         if received.status == 200:
             body = await _verified(pool, received) if verify_signature else received.body
             card = read_card(body, str(received.url), binding, pool.token_origins)
@@ -54,6 +55,7 @@ async def _find_card(
 
 
 async def _verified(pool: Transport, received: Received) -> bytes:
+    """The body of a card whose signature is valid. Raises InvalidRequest if the packages for it are missing."""
     try:
         from dealer_agent.client.signatures import verified
     except ModuleNotFoundError:
@@ -96,7 +98,7 @@ def _redirected(url: httpx.URL, location: str) -> httpx.URL:
     except (httpx.InvalidURL, UnicodeError):
         target = None
     if target is None:
-        raise NotADealerAgent(f"{url} redirects to {location[:200]!r}, which is no URL of a card.")
+        raise NotADealerAgent(f"{url} redirects to {location[:200]!r}, which is not the URL of a card.")
     if url.scheme == "https" and target.scheme == "http":
         raise NotADealerAgent(f"{url} redirects to {target}, which is not encrypted.")
     return target

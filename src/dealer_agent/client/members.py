@@ -62,6 +62,7 @@ def search_members(
 
 
 def _sort(sort: str | Sort) -> Sort:
+    """The order that a caller names, such as `-price` for descending prices. Raises InvalidRequest."""
     if isinstance(sort, Sort):
         return sort
     name = sort.removeprefix("-")

@@ -188,6 +188,7 @@ def _nodes(error: Any) -> Iterator[dict[str, Any]]:
 
 
 def _problems(details: dict[str, Any], nodes: list[dict[str, Any]]) -> Iterator[ReportedProblem]:
+    """The problems that an error lists, in the form of any version."""
     entries = details.get("errors")
     if not isinstance(entries, list):
         entries = next((node["fieldViolations"] for node in nodes if isinstance(node.get("fieldViolations"), list)), [])

@@ -203,15 +203,15 @@ class Retries:
     first_pause_seconds: float = 0.5
     longest_pause_seconds: float = 60.0
 
-    async def reading(self, attempt: Attempt[Result], deadline: float | None = None) -> Result:
-        """The result of an attempt that changes nothing. Every failure that a retry can mend is retried.
+    async def read(self, attempt: Attempt[Result], deadline: float | None = None) -> Result:
+        """Makes an attempt that changes nothing, and repeats it after every failure that may be temporary.
 
-        No attempt begins after `deadline`, in seconds of `anyio.current_time`.
+        Returns the result. No attempt begins after `deadline`, in seconds of `anyio.current_time`.
         """
         return await self._repeat(attempt, deadline, lambda _: True)
 
-    async def lead(self, attempt: Attempt[Result], deadline: float | None = None) -> Result:
-        """The result of an attempt that submits a lead. It is repeated only if the dealer surely stored nothing."""
+    async def submit(self, attempt: Attempt[Result], deadline: float | None = None) -> Result:
+        """Makes an attempt that submits a lead, and repeats it only if the dealer surely stored nothing."""
         return await self._repeat(attempt, deadline, lambda error: not error.may_have_arrived)
 
     async def _repeat(
@@ -235,6 +235,7 @@ class Retries:
         raise AssertionError  # `count` has no end.
 
     def _pause(self, number: int, retry_after: float | None) -> float:
+        """The seconds before the next attempt."""
         if retry_after is not None:
             return retry_after
         # Clients that failed together do not come back together.

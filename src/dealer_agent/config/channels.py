@@ -57,6 +57,7 @@ def _problems(settings: Settings, env: Mapping[str, str]) -> Iterator[Problem]:
 
 
 def _of_mail(settings: Settings, env: Mapping[str, str]) -> Iterator[Problem]:
+    """The problems of [mail] that need the environment: missing secrets, and settings that need a mail server."""
     mail = settings.mail
     if not mail.host:
         if mail.confirm_appointments:
@@ -81,6 +82,7 @@ def _of_mail(settings: Settings, env: Mapping[str, str]) -> Iterator[Problem]:
 
 
 def _of_http(settings: Settings, channel: HttpChannel, here: Path, env: Mapping[str, str]) -> Iterator[Problem]:
+    """The problems of an HTTP channel that need the environment: missing secrets, and an unencrypted URL."""
     for key, name in (("secret_env", channel.secret_env), ("authorization_env", channel.authorization_env)):
         if name is UNSET:
             continue

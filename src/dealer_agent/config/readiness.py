@@ -48,6 +48,8 @@ def _guessed(key: str) -> Callable[[Settings], str | None]:
 
 
 def _rooftops_without(what: str, has: Callable[[DealerRooftop], object]) -> Callable[[Settings], str | None]:
+    """A check that says which rooftops lack something."""
+
     def missing(settings: Settings) -> str | None:
         without = [rooftop.name for rooftop in settings.dealer.rooftops if not has(rooftop)]
         if not without:

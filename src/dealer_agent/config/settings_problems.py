@@ -111,6 +111,7 @@ def _walk(kind: types.Type, value: object, path: Path, sections: _Sections) -> I
 
 
 def _walk_table(kind: types.StructType, value: object, path: Path, sections: _Sections) -> Iterator[Problem]:
+    """The problems of a section and its members. `path` leads to the section."""
     if not isinstance(value, dict):
         yield Problem(path, f"must be a section: [{header_name(path)}]")
         return
@@ -126,6 +127,7 @@ def _walk_table(kind: types.StructType, value: object, path: Path, sections: _Se
 
 
 def _walk_list(kind: types.VarTupleType, value: object, path: Path, sections: _Sections) -> Iterator[Problem]:
+    """The problems of a list and its entries."""
     inner, least, most = kind.item_type, kind.min_length or 0, kind.max_length
     if not isinstance(value, list):
         if isinstance(inner, types.StructType):
@@ -155,6 +157,7 @@ def _right_place(key: str, known: list[str], sections: _Sections) -> str:
 
 
 def _what_to_write(kind: types.Type, key: str, path: Path) -> str:
+    """What a person writes for a key that is missing."""
     match kind:
         case types.Metadata(type=inner):
             return _what_to_write(inner, key, path)
@@ -194,6 +197,7 @@ def _scalar(kind: types.Type, value: object) -> str | None:
 
 
 def _bounds(kind: types.IntType | types.FloatType, value: float) -> str | None:
+    """What is wrong with a number that is out of its bounds. None if it is within them."""
     low, high = kind.ge, kind.le
     # With `not`, because TOML allows `nan`, which compares false with every bound.
     if low is not None and not value >= low:
@@ -204,6 +208,7 @@ def _bounds(kind: types.IntType | types.FloatType, value: float) -> str | None:
 
 
 def _shown(value: object) -> str:
+    """A value of the settings as messages show it."""
     match value:
         case bool():
             return str(value).lower()

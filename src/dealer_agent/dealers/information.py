@@ -34,6 +34,7 @@ def dealer_information(profile: Profile) -> DealerInformation:
 
 
 def _rooftop(rooftop: DealerRooftop, profile: Profile) -> Rooftop:
+    """A rooftop as buyers see it."""
     privacy = profile.policies.privacy_notice
     notes = (
         rooftop.notes,
@@ -76,6 +77,7 @@ def _open_hours(span: Span) -> OpenHours:
 
 
 def _special_days(opening: Opening) -> str:
+    """The hours of single days and of public holidays as sentences. Empty without any."""
     days = [(day, "closed") for day in opening.closed_dates]
     on_holidays = []
     for special in opening.special_days:
@@ -105,6 +107,7 @@ def offered_price(vehicle: Vehicle, zip_code: str, offers: Iterable[AreaOffer]) 
 
 
 def _applies(offer: AreaOffer, vehicle: Vehicle, zip_code: str) -> bool:
+    """Whether an offer is for a vehicle and a ZIP code."""
     if offer.conditions and vehicle.condition not in offer.conditions:
         return False
     if offer.makes and (vehicle.make is UNSET or _plain(vehicle.make) not in map(_plain, offer.makes)):

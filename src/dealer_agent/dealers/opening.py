@@ -95,6 +95,10 @@ def _run_into(before: Spans, after: Spans) -> bool:
 
 
 def _read_span(text: str, value: str) -> Span:
+    """Hours such as `09:00-20:00` in minutes since midnight. Beyond 24:00 they end on the next day.
+
+    Raises ValueError.
+    """
     found = _SPAN.fullmatch(text)
     if not found:
         examples = "such as '09:00-20:00' or '09:00-12:00, 13:00-18:00', or 'closed'"
@@ -263,6 +267,7 @@ def opening_hours_fit(rooftops: list[Any]) -> Iterator[Problem]:
 
 
 def _problems(opening: Opening) -> Iterator[Problem]:
+    """What is wrong with the hours of a rooftop, beyond the type of each value."""
     for position, special in enumerate(opening.special_days):
         yield from (problem.below("special_days", position) for problem in _day_problems(special, opening))
     yield from _duplicate_days(opening)
@@ -274,6 +279,7 @@ def _problems(opening: Opening) -> Iterator[Problem]:
 
 
 def _day_problems(special: SpecialDay, opening: Opening) -> Iterator[Problem]:
+    """What is wrong with one special day."""
     if (special.date is UNSET) == (special.holiday is UNSET):
         found = "has neither date nor holiday" if special.date is UNSET else "has both date and holiday"
         yield Problem((), f'{found}; write date = "2026-12-24", or holiday = "Christmas Day"')
@@ -284,6 +290,7 @@ def _day_problems(special: SpecialDay, opening: Opening) -> Iterator[Problem]:
 
 
 def _duplicate_days(opening: Opening) -> Iterator[Problem]:
+    """The days that have two different sets of hours for a department."""
     seen: Counter[tuple[str, str]] = Counter((day, "") for day in opening.closed_dates)
     for position, special in enumerate(opening.special_days):
         day, key = (special.date, "date") if special.date is not UNSET else (special.holiday, "holiday")
@@ -312,6 +319,7 @@ def _unknown_region(opening: Opening) -> Iterator[Problem]:
 
 
 def _unknown_holidays(opening: Opening) -> Iterator[Problem]:
+    """The public holidays that the region of the rooftop does not have."""
     for position, special in enumerate(opening.special_days):
         if special.holiday is UNSET:
             continue
@@ -330,6 +338,7 @@ def _one_of(word: str, known: Sequence[str]) -> str:
 
 
 def _overlaps(opening: Opening) -> Iterator[Problem]:
+    """The hours after midnight that run into the hours of the next day."""
     for department, hours in department_hours(opening).items():
         for number, name in enumerate(WeekHours.__struct_fields__):
             spans, after = hours.week[number], hours.week[(number + 1) % 7]
@@ -346,6 +355,7 @@ def _overlaps(opening: Opening) -> Iterator[Problem]:
 
 
 def _days_of(special: SpecialDay, opening: Opening) -> Iterable[date]:
+    """The dates of a special day: its own date, or the days of its holiday."""
     if special.date is not UNSET:
         return (read_date(special.date),)
     if opening.holidays is UNSET:

@@ -87,6 +87,7 @@ def advice(name: str) -> str:
 
 
 def _listed(meant: list[str]) -> str:
+    """Areas as a message lists them, those with daylight saving first."""
     with_saving = [area for area in meant if len(set(_names(area))) == 2]
     without = [area for area in meant if area not in with_saving]
     parts = [f"{area} (with daylight saving)" for area in with_saving[: _MOST - 1]]
@@ -120,6 +121,8 @@ Text = Annotated[str, read_by(read_text)]
 
 
 def _matching(pattern: str, advice: str) -> Callable[[str], str]:
+    """A function that reads a value of this pattern. `advice` says what the value must be."""
+
     def read(value: str) -> str:
         if not re.fullmatch(pattern, value):
             raise ValueError(f"'{value}' must be {advice}")
@@ -140,7 +143,7 @@ def read_time_zone(value: str) -> str:
     if value not in areas():
         advised = advice(value)
         known = f"; {advised}" if advised else did_you_mean(value, sorted(areas()))
-        raise ValueError(f"'{value}' is no IANA area{known}")
+        raise ValueError(f"'{value}' is not an IANA area{known}")
     return value
 
 
@@ -321,7 +324,7 @@ def zip_fits_country(address: dict[str, Any]) -> Iterator[Problem]:
     match address:
         case {"zip": str(code), **rest} if rest.get("country", "US") == "US":
             if not re.fullmatch(r"[0-9]{5}(-[0-9]{4})?", code):
-                yield Problem(("zip",), f"'{code}' is no ZIP code; write '37203', or '37203-1234'")
+                yield Problem(("zip",), f"'{code}' is not a ZIP code; write '37203', or '37203-1234'")
 
 
 MOST_CHARACTERS = 253

@@ -90,6 +90,7 @@ def _limit_mails(store: Store, profile: Profile, delivery: DueDelivery, view: Le
 
 
 def _check_document(found: LeadToDeliver, document: StoredDocument, allowed: Sequence[str]) -> None:
+    """Raises DeliveryDropped or NeedsNewId if a stored document must not be sent as it is."""
     if found.history.superseded:
         raise DeliveryDropped("a later delivery of this lead, with all of it, has arrived")
     if not set(document.needs).issubset(allowed):

@@ -262,6 +262,7 @@ class DeliveryLoop:
         return faults
 
     def _put_off(self, queue: DealerQueue, fault: Exception) -> None:
+        """Lets the deliveries of a dealer wait, because its settings or keys cannot be read. Logs the first failure."""
         if queue.wrong_until is None:
             problem = words_of(fault)
             log.error(
@@ -341,6 +342,7 @@ class DeliveryLoop:
         return used, at_failing, at_receiver
 
     def _ended(self, task: asyncio.Task[None]) -> None:
+        """Forgets a delivery whose task has ended, and looks for more of its dealer."""
         sending = self._in_progress.pop(task)
         fault = None if task.cancelled() else task.exception()
         if fault is not None:
@@ -435,6 +437,7 @@ class DeliveryLoop:
         return await asyncio.shield(asyncio.wrap_future(self.writer.submit(dealer_id, job, now, seconds=seconds)))
 
     async def _finish(self) -> None:
+        """Waits for the deliveries in progress, and cancels those that take longer than STOP_SECONDS."""
         if self._in_progress:
             _, late = await asyncio.wait(self._in_progress, timeout=STOP_SECONDS)
             for task in late:
@@ -462,6 +465,7 @@ def _capacity(breaker: Breaker, in_progress: int) -> int:
 
 
 def _lease(tx: Transaction, dealer: DealerOutlets, limits: Mapping[Receiver, int]) -> list[DueDelivery]:
+    """Leases due deliveries, at most as many for each receiver as `limits` says. Gives up those without an outlet."""
     leased = []
     for receiver, limit in limits.items():
         for delivery in outbox.claim(tx, timedelta(seconds=dealer.settings.lease_seconds), receiver, limit):

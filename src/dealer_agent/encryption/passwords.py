@@ -51,7 +51,7 @@ def read_password_hash(value: str) -> str:
     """A hash that `hash_password` could have made. Bounds the memory and the time to check it. Raises ValueError."""
     found = _HASH.fullmatch(value)
     if found is None:
-        raise ValueError("is no Argon2id hash; make one with `dealer-agent feeds password`")
+        raise ValueError("is not an Argon2id hash; make one with `dealer-agent feeds password`")
     memory, iterations, lanes = map(int, found.groups())
     if not (
         _LEAST_MEMORY_KIB <= memory <= _MOST_MEMORY_KIB

@@ -1,22 +1,28 @@
-"""Imports a feed into the database, after its checks (docs/protocol.md#listings)."""
+"""Imports a file into the database, after its checks (docs/protocol.md#listings)."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from typing import TypeVar
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from tempfile import TemporaryFile
+from typing import BinaryIO, TypeVar
 
 import msgspec
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
+from dealer_agent.catalogue_loading.child_processes import end_reading
 from dealer_agent.catalogue_loading.snapshots import listing_policy
+from dealer_agent.config.feeds import FeedSettings
 from dealer_agent.dealers.profile import Profile
+from dealer_agent.feeds.files.archives import unpack
 from dealer_agent.feeds.files.checks import CHECK_BY_ID, CheckRun, FeedChecks, FeedFinding
 from dealer_agent.feeds.files.counts import Comparison, FileCounts, StockChange, check_feed, shape_of
-from dealer_agent.feeds.files.feed import MOST_REPORTED, FeedError, ParsedFeed, RowProblem
+from dealer_agent.feeds.files.feed import MOST_FILE_MIB, MOST_REPORTED, FeedError, ParsedFeed, RowProblem
 from dealer_agent.feeds.files.import_plan import Plan
 from dealer_agent.feeds.files.plausibility import Doubt
+from dealer_agent.feeds.files.reader import read_feed
 from dealer_agent.feeds.quarantine import Quarantine
 from dealer_agent.inventory.listing import ListingPolicy, Unit, UnitRecord, list_unit, listing_digest, vehicle_id_for
 from dealer_agent.storage.errors import FeedRefused
@@ -52,6 +58,85 @@ class ImportResult:
     unknown_rooftops: tuple[str, ...]
     outside: int
     outside_row_problems: tuple[RowProblem, ...]
+
+
+class FileImport(Struct, frozen=True, kw_only=True):
+    """How a file is read and imported. The history shows `source`, the name of the file, and `feed`, that of the feed.
+
+    Without a `layout`, it is recognised. `columns` are those that no layout knows. `rooftops` is the scope: empty means
+    all rooftops. The file has at most `most_bytes`, packed and unpacked.
+    """
+
+    source: str
+    checks: FeedChecks
+    feed: str | None = None
+    layout: str | None = None
+    columns: dict[str, str] = {}
+    rooftops: tuple[str, ...] = ()
+    most_bytes: int = MOST_FILE_MIB << 20
+
+    @classmethod
+    def of_feed(cls, source: str, feed: FeedSettings, checks: FeedChecks) -> "FileImport":
+        """A file of a feed. `checks` are those of the dealer, which the feed may replace."""
+        return cls(
+            source=source,
+            checks=checks if feed.checks is UNSET else feed.checks,
+            feed=feed.name,
+            layout=None if feed.layout is UNSET else feed.layout,
+            columns=feed.columns,
+            rooftops=feed.rooftops,
+            most_bytes=feed.most_bytes,
+        )
+
+
+def import_file(
+    store: Store,
+    profile: Profile,
+    content: Callable[[], BinaryIO] | bytes,
+    how: FileImport,
+    *,
+    accept: Collection[str] = (),
+    dry_run: bool = False,
+    on_progress: Callable[[str, int, int], None] = lambda _step, _done, _all: None,
+    on_read: Callable[[ParsedFeed], object] = lambda _: None,
+    on_commit: Callable[[Transaction, int], object] = lambda _tx, _revision: None,
+) -> ImportResult:
+    """Reads a file and imports its stock with `import_feed`, in a process that has limits (`limit_process`).
+
+    `content` opens the file. `on_read` gets what was read, before its import. The steps of `on_progress` are "Reading"
+    and "Storing". Raises FeedError for a file that cannot be read: except in a `dry_run`, the history then has it.
+    """
+    at = datetime.now(UTC)
+    with TemporaryFile() as spool, TemporaryFile() as unpacked:
+        try:
+            feed = read_feed(
+                unpack(content, unpacked, how.most_bytes),
+                layout=how.layout,
+                columns=how.columns,
+                status_words=how.checks.status_words,
+                on_progress=partial(on_progress, "Reading"),
+                spool=spool,
+            )
+        except FeedError as problem:
+            if not dry_run:
+                record_unreadable(store, profile, problem, how)
+            raise
+        end_reading()
+        on_read(feed)
+        return import_feed(
+            store,
+            profile,
+            feed,
+            source=how.source,
+            at=at,
+            rooftops=how.rooftops,
+            checks=how.checks,
+            accept=accept,
+            dry_run=dry_run,
+            on_progress=partial(on_progress, "Storing"),
+            feed_name=how.feed,
+            on_commit=on_commit,
+        )
 
 
 def import_feed(
@@ -127,20 +212,11 @@ def import_feed(
     )
 
 
-def record_unreadable(
-    store: Store,
-    profile: Profile,
-    error: FeedError,
-    *,
-    source: str,
-    at: datetime,
-    rooftops: Sequence[str] = (),
-    feed_name: str | None = None,
-) -> None:
+def record_unreadable(store: Store, profile: Profile, error: FeedError, how: FileImport) -> None:
     """Adds a file that cannot be read to the history of imports. Raises StorageError."""
-    findings = [FeedFinding(UNREADABLE, "refuse", str(error))]
+    findings, at = [FeedFinding(UNREADABLE, "refuse", str(error))], datetime.now(UTC)
     record_refused_import(
-        store, profile.id, findings, at=at, source=source, layout=None, rooftops=rooftops, feed=feed_name
+        store, profile.id, findings, at=at, source=how.source, layout=None, rooftops=how.rooftops, feed=how.feed
     )
 
 
@@ -300,6 +376,7 @@ class _Rows:
         return Review(findings, shape_of(self.feed, sorted(dealers)), held, {*foreign.positions, *left_out})
 
     def _counts(self) -> FileCounts:
+        """What the values of the file look like, counted in a sample of its units."""
         positions, scale = _sample(range(len(self._numbers)), MOST_COUNTED)
         counts = FileCounts(scale)
         for position in positions:

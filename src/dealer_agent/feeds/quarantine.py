@@ -153,6 +153,7 @@ class Quarantine:
         return self._rows_after(held.values(), decisions, plan.ids, scope, remember), held.keys()
 
     def _all_doubts(self, jumps: dict[int, Doubt]) -> dict[int, tuple[Doubt, ...]]:
+        """The doubts about each unit, by its position: its own, those of units that are alike, and jumps of prices."""
         # A price of 0 does not count as a price, unless the unit had one.
         doubts = {row: tuple(d for d in found if d.reason != "price_zero") for row, found in self._doubts.items()}
         for position, found in (*self._likes.doubts(), *jumps.items()):
@@ -185,6 +186,10 @@ class Quarantine:
         *,
         is_live: bool,
     ) -> HeldUnit:
+        """The record of a unit with doubts.
+
+        It keeps what a person decided before, except a release: that was for older facts.
+        """
         if before is not None and before.decision == "released":
             before = before._replace(decision="none", since=self._at, decided_by=None, decided_at=None, good_at=None)
         now = HeldUnit(

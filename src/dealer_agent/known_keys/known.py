@@ -194,7 +194,11 @@ class KnownKeys:
         try:
             found = await self._fetch(source, pinned=is_pinned)
         except (FetchFailed, DirectoryRefused) as failed:
-            log.info("keys not fetched", problem=str(failed))
+            if is_pinned:
+                log.warning("keys not fetched", source=source, problem=str(failed))
+            else:
+                # A stranger has named the source.
+                log.info("keys not fetched", problem=str(failed))
             await asyncio.to_thread(self._put_problem, job, str(failed))
             if row.document is None and not is_pinned:
                 return Next(job.now + FORGOTTEN_AFTER)

@@ -62,6 +62,7 @@ class _Vehicle(NamedTuple):
 
     @property
     def price_comments(self) -> str:
+        """The other prices and the charges, as the text beside the price."""
         first = self.prices[0][1] if self.prices else ""
         comments = ["The price is the list price"] if first == "List price" else []
         comments += [f"{name} {money(amount)}" for _, name, amount in self.prices[1:]]
@@ -103,6 +104,7 @@ def render_adf(message: DeliveredMessage) -> bytes:
 
 @cache
 def _template() -> Template:
+    """The template of the document, with its filters."""
     loader = PackageLoader("dealer_agent.leads")
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, finalize=_line)
     environment.filters["required"] = lambda value: _line(value) or NOT_SPECIFIED

@@ -73,6 +73,7 @@ def response_message(answer: LeadResponse) -> str:
 
 
 def _confirmed(answer: LeadResponse, visit: VisitDecision) -> list[str]:
+    """The sentences about a visit that is booked."""
     where = f"{'with' if visit.kind in CALLS else 'at'} {answer.rooftop}"
     sentences = [f"Your {_visit(answer, visit)} is confirmed for {_times(answer, visit)} {where}."]
     if visit.moved_from is not None:
@@ -87,6 +88,7 @@ def _confirmed(answer: LeadResponse, visit: VisitDecision) -> list[str]:
 
 
 def _proposed(answer: LeadResponse, visit: VisitDecision) -> list[str]:
+    """The sentences about free times, because the requested one is not free."""
     free = "Free times are" if visit.kind in CALLS else "You could come on"
     sentences = [
         _thanks(answer),
@@ -99,6 +101,7 @@ def _proposed(answer: LeadResponse, visit: VisitDecision) -> list[str]:
 
 
 def _to_be_arranged(answer: LeadResponse, visit: VisitDecision) -> list[str]:
+    """The sentences about a visit whose time a person arranges."""
     return [
         _thanks(answer),
         "No time can be booked at present." if visit.status == UNAVAILABLE else "",
@@ -122,6 +125,7 @@ def _visit(answer: LeadResponse, visit: VisitDecision) -> str:
 
 
 def _missing_vehicle(answer: LeadResponse) -> str:
+    """The sentence about a vehicle that was sold, or is unknown. Empty for others."""
     if isinstance(answer.found, RemovedUnit):
         return "The vehicle you asked about is no longer available; you will hear about others."
     if answer.found is None and names_a_vehicle(answer.interest):
@@ -144,6 +148,7 @@ def _time(answer: LeadResponse, slot: Slot) -> str:
 
 
 def _opening(answer: LeadResponse) -> str:
+    """The sentence that says until when the dealer is open, or when it opens. Empty if its hours are unknown."""
     if answer.department.hours is None:
         return ""
     zone, now, (opens, closes) = answer.department.zone, answer.now, answer.department.hours

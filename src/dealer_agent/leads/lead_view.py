@@ -156,6 +156,7 @@ def rooftop_view(profile: Profile, name: str) -> RooftopView:
 
 @lru_cache(maxsize=64)  # To make the views takes longer than to render a lead.
 def _views(profile: Profile) -> dict[str, RooftopView]:
+    """The rooftops of a dealer by name, as documents for staff show them."""
     views = {}
     for rooftop, public in zip(profile.rooftops, dealer_information(profile).rooftops, strict=True):
         views[rooftop.name] = RooftopView(
@@ -273,6 +274,7 @@ def _was_replaced_by(earlier: VisitRecord, visit: VisitRecord) -> bool:
 
 
 def _times(visit: VisitRecord) -> tuple[VisitTime, ...]:
+    """The time of a visit, or the times that are proposed."""
     if visit.starts_at is not None:
         return (VisitTime(visit.starts_at, visit.ends_at),)
     if visit.status != PROPOSED:

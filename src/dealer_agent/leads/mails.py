@@ -73,6 +73,7 @@ def likely_name(text: str) -> str:
 
 
 def _is_part(part: str) -> bool:
+    """Whether a word can be a part of a name: letters, or a short abbreviation."""
     letters = part.removesuffix(".")
     if letters != part and len(letters) > ABBREVIATION:
         return False
@@ -223,6 +224,7 @@ def _all_replaced(visit: VisitView) -> Iterator[VisitView]:
 
 
 def _entry(view: LeadView, visit: VisitView) -> CalendarVisit:
+    """A confirmed visit as an entry of the customer's calendar."""
     assert visit.appointment_id is not None, "a visit with a time has an id"
     rooftop, time = visit.rooftop, visit.times[0]
     notes = (

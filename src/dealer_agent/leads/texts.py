@@ -58,6 +58,7 @@ def _numbers(vehicle: VehicleMembers) -> str:
 
 
 def _appearance(vehicle: VehicleMembers) -> str:
+    """Mileage, colours, body and transmission of a vehicle in one line."""
     parts = [] if vehicle.mileage is UNSET else [f"{vehicle.mileage:,} miles"]
     for text, suffix in (
         (vehicle.exterior_color, " outside"),
@@ -77,6 +78,7 @@ def _first_facts(facts: list[str]) -> str:
 
 @cache
 def _environment() -> Environment:
+    """The templates of the texts, with their filters and tests."""
     # The texts are no HTML.
     environment = Environment(loader=PackageLoader("dealer_agent.leads"), undefined=StrictUndefined)  # noqa: S701
     environment.tests["known"] = lambda value: value is not UNSET

@@ -194,6 +194,7 @@ def _instant(text: str, zone: ZoneInfo | None) -> datetime:
 
 
 def _duration(appointment: Appointment, plan: VisitPlan) -> timedelta:
+    """How long the visit takes: the shortest length on offer that is at least the requested one."""
     if appointment.duration_minutes is UNSET:
         return plan.duration
     allowed = sorted({plan.duration, *plan.allowed})
@@ -245,6 +246,7 @@ class _Calendar:
             day += _DAY
 
     def _allowed(self, day: date) -> Iterator[datetime]:
+        """The times of a day at which a visit may start, earliest first."""
         midnight, next_midnight = (instant_of_minute(day, minute, self._zone) for minute in (0, 24 * 60))
         for opens, closes in open_spans(self._plan.hours, self._zone, day, day):
             start = _next_quarter(max(opens, midnight, self.first))

@@ -65,6 +65,7 @@ def advised(tool: Tool, error: SkillError) -> SkillError:
 
 
 def _advised(tool: Tool, problem: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A problem whose message says where the argument belongs, or shows a right value."""
     pointer, message = str(problem.get("instancePath", "")), str(problem.get("message", ""))
     if message.startswith(_UNKNOWN):
         message = _place(tool, pointer)

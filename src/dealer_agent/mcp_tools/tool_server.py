@@ -86,6 +86,7 @@ class ToolServer:
     async def _call(
         self, context: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
+        """Answers the call of a tool. A lead may first need the answer of a person."""
         tool = TOOL_BY_NAME.get(params.name)
         if tool is None or tool.skill.id not in self.skills:
             names = ", ".join(each.name for each in TOOLS if each.skill.id in self.skills)
@@ -167,6 +168,7 @@ class ToolServer:
 
 @cache
 def _listed(skills: frozenset[str]) -> tuple[types.Tool, ...]:
+    """The tools of these skills, as the protocol lists them."""
     return tuple(
         types.Tool(
             name=tool.name,

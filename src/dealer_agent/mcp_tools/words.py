@@ -85,6 +85,7 @@ def result_text(skill: Skill, answer: SkillData) -> str:
 
 
 def _information(data: Json, _: str | None) -> str:
+    """The text about the dealer: its rooftops with addresses, phones and hours."""
     lines = [_short(data["name"]), _short(data.get("welcome_message", ""))]
     for rooftop in data.get("rooftops", ()):
         address = rooftop.get("address", {})
@@ -127,6 +128,7 @@ _WITH_SEPARATOR = 10_000
 
 
 def _page(data: Json, _: str | None) -> str:
+    """The text about a page of vehicles, and how to get the next one."""
     vehicles, total, skip = data["vehicles"], data["total"], data["skip"]
     if not vehicles:
         return f"{total} vehicles match. None is on this page." if total else "No vehicle matches. Leave a filter out."
@@ -222,6 +224,7 @@ def more_text(skill: Skill, data: Mapping[str, Any], arguments: Mapping[str, Any
 
 
 def _without_match(filters: Json) -> str:
+    """What a model can do if no vehicle matches."""
     given = [name for name, value in filters.items() if value not in ([], None)]
     words = len(str(filters.get("query", "")).split())
     if words > MOST_QUERY_WORDS:
@@ -257,6 +260,7 @@ def zone_named(name: str) -> tzinfo | None:
 
 
 def _lead(data: Json, message: str | None) -> str:
+    """The text about a lead: its status, its visit and its id."""
     status = {"received": "The dealer has the lead.", "duplicate": "The dealer already had this lead."}
     lines = [status.get(data.get("status", ""), f"Status of the lead: {data.get('status')}."), message or ""]
     if visit := data.get("appointment"):

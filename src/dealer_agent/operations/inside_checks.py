@@ -19,7 +19,7 @@ from dealer_agent.config.channels import channel_secrets
 from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE
 from dealer_agent.config.readiness import Point
 from dealer_agent.encryption.private_files import is_open_to_others
-from dealer_agent.open_installation import OpenInstallation
+from dealer_agent.open_installation import OpenInstallation, owner_of
 from dealer_agent.operations.checks import DoctorFinding, Examined, Status, age_words, local, parts_of
 from dealer_agent.server.replica_record import SEEN_WITHIN, settings_hash
 from dealer_agent.storage.alerts import confirmed_copies, warned_imports
@@ -84,6 +84,7 @@ def check_time_zones(of: Examined) -> Iterator[DoctorFinding]:
 
 
 def _rules_agree(zone: str, now: datetime) -> bool:
+    """Whether the machine's rules of a time zone are those of the package `tzdata`, for the next ZONE_DAYS."""
     packaged = _packaged_zone(zone)
     system = ZoneInfo(zone)
     moments = (now + timedelta(days=day) for day in range(ZONE_DAYS))
@@ -212,7 +213,7 @@ def check_the_keys(of: Examined) -> Iterator[DoctorFinding]:
 
 def check_key_copy(of: Examined) -> Iterator[DoctorFinding]:
     """A person has confirmed a copy of the active key of this service."""
-    owner = OpenInstallation(of.installation, of.store).owner
+    owner = owner_of(of.installation)
     if of.installation.cipher is None:
         yield DoctorFinding("problem", *_without_keys(of))
         return
@@ -231,7 +232,7 @@ def check_key_copy(of: Examined) -> Iterator[DoctorFinding]:
 
 def _without_keys(of: Examined) -> tuple[str, str]:
     """What is said without keys, and the advice. A new key cannot read what an older one has encrypted."""
-    with of.store.read(OpenInstallation(of.installation, of.store).owner, of.now) as tx:
+    with of.store.read(owner_of(of.installation), of.now) as tx:
         used = keys_in_use(tx)
     if used:
         says = f"there are no keys, and customer data is encrypted with {', '.join(sorted(used))}"
@@ -241,7 +242,7 @@ def _without_keys(of: Examined) -> tuple[str, str]:
 
 def check_proxy(of: Examined) -> Iterator[DoctorFinding]:
     """No machine gets requests through a proxy that the settings do not name."""
-    with of.store.read(OpenInstallation(of.installation, of.store).owner, of.now) as tx:
+    with of.store.read(owner_of(of.installation), of.now) as tx:
         seen = sorted({each.forwarded_by for each in list_replicas(tx) if each.forwarded_by})
     for proxy in seen:
         says = f"requests come through {proxy}, which trusted_proxies does not name: all buyers share one limit"

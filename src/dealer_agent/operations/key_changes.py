@@ -10,7 +10,7 @@ from dealer_agent.config import Settings
 from dealer_agent.config.installation import Installation, installation_of, load_installation
 from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE, KeyFile, from_environment
 from dealer_agent.encryption import Cipher
-from dealer_agent.open_installation import OpenInstallation
+from dealer_agent.open_installation import owner_of
 from dealer_agent.operations import OperationError
 from dealer_agent.privacy.key_rotation import KeyRotation, KeyTable, changeable_key_file
 from dealer_agent.storage.errors import DatabaseUnreachable, SchemaOutdated
@@ -55,7 +55,7 @@ def rotations_of(settings: Settings, store: Store, on_progress: OnProgress) -> l
 
 def rotation_of_installation(installation: Installation, store: Store, on_progress: OnProgress) -> KeyRotation:
     """The rotation of an installation's keys: they encrypt the keys of all dealers, or the data of the only one."""
-    owner, days = OpenInstallation(installation, store).owner, installation.file.installation.rotate_keys_days
+    owner, days = owner_of(installation), installation.file.installation.rotate_keys_days
     location = None if from_environment(os.environ) else KeyFile(installation.folder / KEY_FILE_NAME)
     return KeyRotation(store, store.check_keys(owner), owner, location, days, on_progress=on_progress)
 
@@ -82,6 +82,7 @@ def key_rows(rotation: KeyRotation) -> Iterator[KeyRow]:
 
 
 def _use_text(use: KeyUse | None, *, active: bool) -> str:
+    """What a key is used for."""
     if active:
         return "active: encrypts and reads"
     if use is not None and use.state == "next":

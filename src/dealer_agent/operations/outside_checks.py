@@ -182,6 +182,7 @@ def _expiry(response: httpx.Response) -> datetime | None:
 
 
 def _words_of(error: BaseException) -> str:
+    """Why there is no response, in words."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):

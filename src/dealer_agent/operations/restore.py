@@ -208,6 +208,7 @@ def _existing(path: Path) -> Path:
 
 
 def _hold(connection: Connection) -> int:
+    """Migrates a restored database, and holds its waiting deliveries back. Returns their number."""
     migrate_connection(connection)
     held = 0
     for dealer_id in connection.execute(LIST_DEALERS).scalars().all():

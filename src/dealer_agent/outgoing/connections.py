@@ -110,6 +110,7 @@ class _CheckedNetwork(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.AsyncNetworkStream:
+        """Opens a connection to an address that the rule allows. Called by httpcore."""
         try:
             async with asyncio.timeout(timeout):
                 return await _first_connection(

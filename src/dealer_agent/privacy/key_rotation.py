@@ -200,6 +200,7 @@ class KeyRotation:
         self._finish()
 
     def _finish(self) -> None:
+        """Encrypts everything with the active key, and destroys the keys that nothing needs any more."""
         values, destroyed = self.reencrypt_all(), ", ".join(self.destroy_unused())
         active = self.cipher.keyring.active
         event = "key rotated: back up the key file" if self._is_file else "key rotated"
@@ -221,6 +222,7 @@ class KeyRotation:
         return key[0]
 
     def _activate_next_key(self) -> None:
+        """Makes the next key the active one, and waits until every process uses it."""
         added = self._next_keys(self._uses())
         if len(added) != 1:
             raise KeysChanged(f"another process has changed the keys of {self.dealer_id}: try again")
@@ -261,6 +263,7 @@ class KeyRotation:
         return [key_id for key_id in self.cipher.keyring.ids if key_id in uses and uses[key_id].state == "next"]
 
     def _is_unfinished(self, uses: Mapping[str, KeyUse]) -> bool:
+        """Whether an earlier rotation was interrupted."""
         first, *others = self.cipher.keyring.ids
         states = {key_id: use.state for key_id, use in uses.items()}
         return states.get(first, "active") != "active" or any(
@@ -288,6 +291,7 @@ class KeyRotation:
             return key_uses(tx)
 
     def _advise_operator(self, uses: Mapping[str, KeyUse], now: datetime) -> None:
+        """Logs what the operator must do with keys that the service may not change."""
         ended = [key_id for key_id in self.cipher.keyring.ids if key_id in uses and uses[key_id].state == "unused"]
         if ended:
             advice = f"remove {', '.join(ended)}: nothing needs it, and erased data stays readable with it"

@@ -184,6 +184,7 @@ def _requirements(facts: CardFacts, scopes: list[str]) -> list[dict[str, Any]]:
 
 
 def _skill_entry(skill: Skill, facts: CardFacts, vocabularies: Vocabularies) -> dict[str, Any]:
+    """A skill as the card lists it."""
     entry = {
         "id": skill.id,
         "name": skill.name,

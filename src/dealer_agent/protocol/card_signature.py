@@ -28,6 +28,7 @@ def signed_texts(card: dict[str, Any]) -> list[bytes]:
 
 
 def _in_camel_case(node: Any) -> Any:
+    """The card with the names of protobuf's JSON, without `required` that is false: the form that is signed."""
     if isinstance(node, dict):
         return {
             re.sub("_([a-z])", lambda found: found[1].upper(), name): item if name == "params" else _in_camel_case(item)
@@ -39,6 +40,7 @@ def _in_camel_case(node: Any) -> Any:
 
 
 def _without_empty(node: Any) -> Any:
+    """A value without members and entries that are empty."""
     if isinstance(node, dict):
         return {name: kept for name, item in node.items() if not _is_empty(kept := _without_empty(item))}
     if isinstance(node, list | tuple):
@@ -47,6 +49,7 @@ def _without_empty(node: Any) -> Any:
 
 
 def _without_defaults(node: Any) -> Any:
+    """A card without the empty lists that protobuf leaves out."""
     if isinstance(node, dict):
         return {
             name: item if name == "params" else _without_defaults(item)

@@ -108,6 +108,7 @@ def call_id(body: bytes) -> bytes:
 
 
 def _id_in(body: bytes) -> bytes:
+    """The JSON text of the id in a body. NO_ID if there is none that is valid."""
     try:
         rpc_id = bytes(_id_decoder.decode(body).id)
     except NOT_DECODED:
@@ -116,6 +117,7 @@ def _id_in(body: bytes) -> bytes:
 
 
 def _is_id(text: bytes) -> bool:
+    """Whether the JSON text of an id is a string, a number or null, and short enough."""
     if text == NO_ID or text[:1] not in b'"-0123456789':
         return text == NO_ID
     if len(text) <= CALL_ID_LENGTH or text[:1] != b'"':
@@ -132,6 +134,7 @@ def _invalid(message: str) -> SchemaValidationFailed:
 
 
 def _refuse_other_values(plain: Any) -> None:
+    """Raises the error of a body that is not a call, and says what it seems to be."""
     if isinstance(plain, list):
         raise _invalid("Batches are not supported: send one call in a body.")
     if not isinstance(plain, dict):

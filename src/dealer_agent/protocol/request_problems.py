@@ -72,6 +72,7 @@ class Checker:
 
 
 def _sizes_of(schema: Schema) -> Schema:
+    """A schema reduced to its bounds of size."""
     kept: Schema = {}
     for name, value in schema.items():
         if name in ("$ref", "maxLength", "maxItems", "maxProperties"):

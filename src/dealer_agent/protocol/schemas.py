@@ -125,6 +125,7 @@ def with_bounds(schema: Schema) -> Schema:
 
 
 def _generated(wire_type: Any, *, checked: bool = False) -> tuple[Schema, dict[str, Schema]]:
+    """The schema of a type, and the definitions that it refers to."""
     (root,), definitions = msgspec.json.schema_components([wire_type], ref_template="#/$defs/{name}")
     definitions = {name: _readable(schema, definitions, checked=checked) for name, schema in definitions.items()}
     for name in _AT_LEAST_ONE_OF.keys() & definitions.keys():

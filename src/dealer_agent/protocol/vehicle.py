@@ -385,6 +385,7 @@ def _value_type(annotation: Any) -> Any:
 
 
 def _row(name: str, annotation: Any) -> VehicleField:
+    """The row of a field in the table, from the marks of its annotation."""
     marks = {mark.__class__: mark for mark in annotation.__metadata__}
     return VehicleField(
         name,

@@ -34,6 +34,7 @@ _UNKNOWN = "Other"
 
 
 def _filter_labels() -> dict[str, str]:
+    """The label of each filter, such as `Price, at most`."""
     labels = {"query": "Words of a free text"}
     for row in FILTERED:
         for name in filter_members(row):
@@ -224,6 +225,7 @@ class _Maker(NamedTuple):
     names: Names
 
     def report(self, profile: Profile, month: Month) -> Report:
+        """The report of a month."""
         return Report(
             dealer_id=profile.id,
             dealer=profile.name,
@@ -285,6 +287,8 @@ class _Maker(NamedTuple):
         return [Line(code, error_label(code), now[code], before.get(code, 0)) for code in codes]
 
     def searches(self) -> Searches:
+        """The figures about searches."""
+
         def count(name: SearchCount) -> Figure:
             return self.figure(lambda facts: facts.counts["searches"].get(name, 0))
 
@@ -299,6 +303,7 @@ class _Maker(NamedTuple):
         )
 
     def leads(self) -> Leads:
+        """The figures about leads and visits."""
         return Leads(
             accepted=self.figure(lambda facts: facts.leads.leads),
             added=self.requests(LEAD_SUBMIT.id, DUPLICATE),
@@ -315,6 +320,7 @@ class _Maker(NamedTuple):
         )
 
     def agents(self) -> list[Agent]:
+        """The requests of each buyer agent."""
         now, before = (_by_agent(facts) for facts in (self.facts, self.before))
 
         def figure(agent: str, skill: str | None) -> Figure:
@@ -341,6 +347,7 @@ def _most_frequent(numbers: Mapping[str, int]) -> list[str]:
 
 
 def _by_code(facts: Facts, of: Callable[[str], bool]) -> dict[str, int]:
+    """The number of requests with each error code, for the skills that `of` chooses."""
     found: dict[str, int] = {}
     for item, number in facts.counts["requests"].items():
         skill, _, outcome = item.partition(" ")
@@ -372,6 +379,7 @@ def read_report(tx: Transaction, profile: Profile, month: Month) -> Report:
 
 
 def _read_facts(tx: Transaction, profile: Profile, month: Month) -> Facts:
+    """The stored counts, leads and visits of a month."""
     return Facts(
         sum_counts(tx, month.first_day, month.last_day),
         count_leads(tx, month.start(profile.timezone), month.end(profile.timezone)),

@@ -74,6 +74,7 @@ class Admission:
         # When the turn began; 0 before its first request. While it is not 0, `_next_turn` is scheduled.
         self._turn_began = 0.0
         self._turn_is_over = False
+        # The requests of this turn.
         self._answered = 0
         self._refused = 0
         self.refused = 0
@@ -124,7 +125,7 @@ class Admission:
         self._queue.add(dealer_id, answer)
 
     def refuse(self) -> float:
-        """Records a refusal. Returns its time, for `is_full`."""
+        """Counts a refused request, in this turn and in total. Returns the time for the parameter `refused_at`."""
         self._refused += 1
         self._last_refusal = self._now
         self.refused += 1

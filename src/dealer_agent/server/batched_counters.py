@@ -47,6 +47,7 @@ class BatchedCounters(RedisStorage):
         return await count.result
 
     async def _send_waiting(self) -> None:
+        """Sends the counts that wait, in batches, until none is left."""
         try:
             while self._waiting:
                 batch, self._waiting = self._waiting, []

@@ -103,6 +103,7 @@ def _parsed(text: str | None) -> IPv4Address | IPv6Address | None:
 
 @lru_cache(maxsize=4096)
 def _address_in(text: str) -> IPv4Address | IPv6Address | None:
+    """The IP address in a text that may have brackets or a port. None for anything else."""
     try:
         address = ip_address(text.removeprefix("[").partition("]")[0] if text.startswith("[") else text)
     except ValueError:

@@ -198,7 +198,9 @@ class BoundedConnection(FastPathConnection):
     def on_message_begin(self) -> None:
         """Called by the parser at the first byte of a request."""
         if self._is_leaving:
-            raise _Refused("The connection closes after the request before this one.")
+            raise _Refused(
+                "The connection closes after the request before this one. Send this request on a new connection."
+            )
         # Not uvicorn's method: it makes an ASGI scope, which the fast path does not need.
         self.url, self.headers, self.expect_100_continue = b"", [], False
         self._binding, self._body = None, b""
@@ -354,6 +356,7 @@ class BoundedConnection(FastPathConnection):
             self._after_all_bytes(part)
 
     def _note_crowd(self) -> None:
+        """Notes whether too many pipelined requests wait. Then only the next one of them is answered."""
         if not self._message_open or self._head_open:
             # Otherwise these bytes are of a body, which may contain anything.
             held = bytes(self._held)
@@ -402,6 +405,7 @@ class BoundedConnection(FastPathConnection):
             raise _Refused(NO_VERSION)
 
     def _check_headers(self) -> None:
+        """Refuses too many fields, a repeated field that must be single, and a missing Host."""
         if len(self.headers) > MOST_HEADERS:
             raise _Refused(TOO_MANY_HEADERS)
         names = Counter(name for name, _ in self.headers)
@@ -488,6 +492,7 @@ class BoundedConnection(FastPathConnection):
             self._head_timer = None
 
     def _head_is_late(self) -> None:
+        """Closes the connection, unless an earlier request holds the head back."""
         self._head_timer = None
         if self._held or self._is_answering():
             # The rest of the head may be held back, because an earlier request waits for its response.

@@ -214,6 +214,7 @@ class FastPathConnection(HttpToolsProtocol):
         log_response(incoming, response)
 
     def _refuse_as_busy(self, service: Service, binding: Binding) -> None:
+        """Sends the response of an overload. The connection may stop reading, or close."""
         self._refused_at = self._load.refuse()
         transport = self.transport
         if not transport.paused & TURN and self._load.stops_reading(partial(transport.resume_reading, TURN)):
@@ -263,7 +264,7 @@ class FastPathConnection(HttpToolsProtocol):
         await app(scope, receive_counted, send_and_leave)
 
     def _closes_after(self, status: int) -> bool:
-        """Decides and notes whether the connection closes after a response with this status.
+        """Whether the connection closes after a response with this status. Then `_is_leaving` refuses later requests.
 
         It closes if too many pipelined requests wait, or if others wait behind a refused one (429): a client that
         repeats refused requests must connect again.
@@ -291,6 +292,7 @@ class FastPathConnection(HttpToolsProtocol):
             self.give_up()
 
     def _forget_waiting(self) -> None:
+        """Forgets the requests that wait, and the bytes that the connection holds."""
         self._held, self._answering_bytes = NOTHING, 0
         self.pipeline.clear()
         if self._counted_bytes:
@@ -304,6 +306,7 @@ class FastPathConnection(HttpToolsProtocol):
         return self.client[0] if self.client else None
 
     def _send_error(self, error: ProtocolError) -> None:
+        """Sends an error about a request that cannot be parsed, and closes the connection."""
         if self._dealers is None:
             # Only a process with a service has a vocabulary for errors.
             self.transport.abort()

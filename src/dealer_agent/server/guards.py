@@ -109,6 +109,7 @@ class IncomingRequest:
     request: Request = field(init=False)
 
     def __post_init__(self, is_traced: bool) -> None:
+        """Begins the log line and the span of the request, and finds the client's address."""
         self.started = self.service.used_at = perf_counter()
         self.line = RequestLine(new_ulid(), self.binding.name)
         self.vocabulary = self.service.vocabularies.default

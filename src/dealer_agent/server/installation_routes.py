@@ -59,6 +59,7 @@ async def _readiness(request: Request) -> Response:
 
 
 async def _list(request: Request) -> Response:
+    """A page of the public list of dealers. 404 for a number beyond the last page."""
     addresses = _addresses(request)
     named = _PAGE_IN_QUERY.search(request.scope["query_string"])
     page = named[1] if named else b"1"
@@ -75,6 +76,7 @@ async def _catalog(request: Request) -> Response:
 
 
 async def _llms(request: Request) -> Response:
+    """The document `llms.txt` of an installation, which lists its dealers."""
     addresses = _addresses(request)
     listed = ((dealer.name, dealer.address) for dealer in addresses.listed)
     document = _kept(
@@ -99,6 +101,7 @@ def _kept(addresses: Addresses, key: Any, make: Callable[[], Document]) -> Docum
 
 
 def _list_page(addresses: Addresses, page: int, pages: int) -> Document:
+    """One page of the public list of dealers."""
     listed = addresses.listed
     first = (page - 1) * DEALERS_ON_A_PAGE
     html = dealers_page(
@@ -121,6 +124,7 @@ def _host(addresses: Addresses) -> str:
 
 
 def _entry(dealer: ListedDealer) -> Json:
+    """A dealer as the catalog lists it."""
     queries = (
         f"Which vehicles does {dealer.name} have in stock?",
         f"When is {dealer.name} open, and can I book a test drive there?",

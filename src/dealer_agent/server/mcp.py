@@ -199,6 +199,7 @@ class McpEndpoint:
             await _NO_SESSION(scope, receive, send)
 
     async def _loaded(self) -> "type[tool_server.ToolServer]":
+        """The class of the tool servers. Its SDK is imported at the first request, because most services get none."""
         if self._tools is None:
             # A thread, because other requests must be answered meanwhile.
             module = await asyncio.to_thread(import_module, "dealer_agent.mcp_tools.tool_server")
@@ -311,6 +312,7 @@ def _caller(context: Any) -> str | None:
 
 
 def _terms(service: Service) -> ConsentTerms:
+    """What a person is asked to agree to. It is made once for each dealer."""
     if _terms not in service.documents:
         about = msgspec.json.decode(service.dealer.information)
         service.documents[_terms] = consent_terms(about, service.card.consent_text, service.card.http_json_url)

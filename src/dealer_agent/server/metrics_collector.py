@@ -92,6 +92,7 @@ class WorkerCollector(Collector):
         return sorted(total.items())
 
     def _with_few_dealers(self, series: Series) -> Series:
+        """The series, with the label OTHER for dealers beyond `most_dealers`."""
         if FAMILIES[series.name].labels[:1] != ("dealer",):
             return series
         dealer, *others = series.labels

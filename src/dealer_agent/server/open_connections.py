@@ -106,9 +106,10 @@ class OpenConnections:
         self._idle.pop(client, None)
 
     def count_unread(self, client: ClientTransport) -> None:
-        """Counts the bytes that the client has not read, when they become too many or few again.
+        """Counts the bytes that the client has not read, if they are more than UNREAD_BYTES.
 
-        If all clients together leave too much, the one that has left it longest is aborted.
+        Called when a client begins to leave too many, and when it has read them. If all clients together leave too
+        much, the one that has left it longest is aborted.
         """
         unread = client.get_write_buffer_size()
         counted = unread if unread > UNREAD_BYTES else 0
@@ -116,6 +117,7 @@ class OpenConnections:
             client.give_up()
 
     def _make_room(self, address: str | None) -> bool:
+        """Whether there is room for a connection from this address. It may close the one that is idle for longest."""
         same = self._by_address.get(address, ()) if address is not None else ()
         if len(same) >= self._most_per_address:
             idle = [client for client in same if client in self._idle]

@@ -173,6 +173,7 @@ class Admitted(NamedTuple):
 
 
 def _read(store: Store, dealer_id: str, snapshots: SnapshotLoader) -> tuple[ChangeCounters, Admitted, LoadedSnapshot]:
+    """What a service needs from the database: the counters of changes, the callers and the stock."""
     # The revision first: a later change is then loaded by the refresher.
     with store.read(dealer_id) as tx:
         revision = read_revision(tx)

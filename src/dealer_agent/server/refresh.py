@@ -99,6 +99,7 @@ class Changes:
         return found
 
     def _read_since(self, tx: InstallationTransaction, since: datetime) -> dict[str, ChangeCounters]:
+        """The counters of the dealers that changed since then."""
         changes = changed_dealers(tx, since)
         if changes:
             self._newest = changes[-1].changed_at
@@ -174,6 +175,7 @@ class Refresher:
         self.dealers.process.ready = not steps.failing & (NEEDED_BY_ONE if has_one_dealer else NEEDED_BY_ALL)
 
     async def _listen(self) -> None:
+        """Notes the announcements of changes by the database, until the process ends."""
         try:
             async for _ in self.opened.store.announcements():
                 self._is_listening = True
@@ -185,6 +187,7 @@ class Refresher:
         await asyncio.Event().wait()
 
     async def _wait_for_change(self, seconds: float) -> None:
+        """Waits for an announcement, at most until the next poll."""
         await asyncio.sleep(SHORTEST_PAUSE_SECONDS)
         with suppress(TimeoutError):
             async with asyncio.timeout(LISTENING_POLL_SECONDS if self._is_listening else seconds):
@@ -192,6 +195,7 @@ class Refresher:
         self._announced.clear()
 
     async def _poll(self) -> None:
+        """Reads which dealers have changed, and marks them."""
         found = await asyncio.to_thread(self._changes.read)
         changed = [dealer_id for dealer_id, revision in found.items() if self._known.get(dealer_id) != revision]
         self._known.update(found)
@@ -230,6 +234,8 @@ class Refresher:
             await _refresh_each(changed, refresh)
 
     async def _refresh_tokens(self) -> None:
+        """Loads the tokens of the dealers whose tokens have changed."""
+
         async def refresh(service: Service, revision: ChangeCounters) -> None:
             admitted = await asyncio.to_thread(_load_admitted, self.opened.store, service.dealer.profile.id)
             service.tokens = admitted.tokens

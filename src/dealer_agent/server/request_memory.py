@@ -158,6 +158,7 @@ class RequestMemory:
         return True
 
     def _subtract(self, holder: Holder) -> None:
+        """Forgets the bytes of a connection, and those of its client."""
         unfinished = self._clients.pop(holder, None)
         if unfinished is not None:
             _take(self._requests, unfinished, 1)

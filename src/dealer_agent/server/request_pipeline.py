@@ -148,6 +148,7 @@ async def handle_post(binding: Binding, service: Service, scope: Scope, receive:
 
 
 def _read(incoming: IncomingRequest) -> SkillResponse:
+    """The result of a reading skill. It is counted for the daily counts."""
     service, request = incoming.service, incoming.request
     if incoming.span is None:
         result = read(service.dealer, request)
@@ -185,6 +186,7 @@ async def _submit_lead(incoming: IncomingRequest) -> SkillResponse:
 
 
 def _success(incoming: IncomingRequest, result: SkillResponse) -> HttpResponse:
+    """The response with the result of a skill."""
     version = incoming.binding.version
     if version is not None:
         data = b"".join((result.data, *result.rest))

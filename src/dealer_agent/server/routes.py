@@ -150,6 +150,7 @@ def _addressed(make: Callable[[Service], Document]) -> Handler:
 
 
 def _document(service: Service, make: Callable[[Service], Document]) -> Document:
+    """A document of the dealer, which is made once and kept."""
     if make not in service.documents:
         service.documents[make] = made = make(service)
         service.document_bytes += len(made.body)

@@ -102,6 +102,7 @@ class Addresses:
         return found
 
     def _place_of_only(self, dealer_id: str, path: str) -> DealerPath:
+        """The path below the root of the only dealer."""
         if path == self.base_path:
             return DealerPath(dealer_id, "/")
         # The agent card is at the root of the site, also if everything else is below a base path.

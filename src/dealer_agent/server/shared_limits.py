@@ -134,6 +134,7 @@ class LimitStore:
         return min(math.ceil(ends - time.time()) + 1, limit.get_expiry())
 
     def _note_failure(self, failure: BaseException) -> None:
+        """Uses the limits of this machine for RETRY_SECONDS. Logs the first failure."""
         self._retry_at = time.monotonic() + RETRY_SECONDS
         if not self._has_failed:
             self._has_failed = True
@@ -143,6 +144,7 @@ class LimitStore:
             )
 
     def _remember(self, client: tuple[str, ...], until: float) -> None:
+        """Remembers until when a client is over its limit. The oldest entry makes room."""
         if len(self._refused_until) >= MOST_REFUSALS:
             del self._refused_until[next(iter(self._refused_until))]
         # At the end of the dictionary, so that the oldest one goes first.

@@ -55,6 +55,7 @@ def page_for_people(problem: HTTPException, service: Service, scope: Scope) -> R
 
 
 async def _list(request: Request) -> Response:
+    """The page that lists and searches the vehicles."""
     service = _service(request)
     try:
         query = Query.of(_values(request.scope["query_string"]))
@@ -77,6 +78,7 @@ def _list_document(service: Service, query: Query) -> Document:
 
 
 async def _vehicle(request: Request) -> Response:
+    """The page of one vehicle: 404 if it is unknown, 410 if it is sold."""
     service = _service(request)
     found = service.dealer.catalogue.find(UNSET, UNSET, request.path_params["vehicle_id"])
     if found is None:

@@ -95,6 +95,7 @@ class StoredMetrics:
         return list(self._series(label_of, datetime.now(UTC)))
 
     async def _refresh(self) -> None:
+        """Reads the metrics of the database. A failure is logged once."""
         try:
             await asyncio.to_thread(self._read_some)
         except (StorageError, SettingsError) as error:
@@ -105,6 +106,7 @@ class StoredMetrics:
             self._failing = False
 
     def _read_some(self) -> None:
+        """Reads the numbers of some dealers, for at most LONGEST_READ_SECONDS."""
         ends = monotonic() + LONGEST_READ_SECONDS
         enabled = self.opened.enabled
         for dealer_id in self._known.keys() - enabled:
@@ -135,6 +137,7 @@ class StoredMetrics:
         return ReadDealer(mark, [(kinds.get(each.receiver, UNKNOWN_CHANNEL), each) for each in unsent])
 
     def _series(self, label_of: Callable[[str], str], now: datetime) -> Iterator[tuple[Series, list[float]]]:
+        """The series that were read from the database."""
         if self._read_at is None:
             return
         yield Series(DATABASE_READ), [self._read_at.timestamp()]

@@ -222,6 +222,7 @@ def begin(
 
 @contextmanager
 def _begin_on_sqlite(engine: Engine, dealer_id: str, *, registered: bool) -> Iterator[Connection]:
+    """A transaction. Raises DealerUnknown for a dealer without registration, if it writes for one."""
     with engine.begin() as connection:
         if registered and needs_registration(connection, dealer_id):
             found = connection.execute(READ_ENABLED.statement, {"dealer": dealer_id})

@@ -260,6 +260,7 @@ def _of_postgresql(error: BaseException, *, disconnected: bool) -> tuple[type[St
 
 
 def _of_sqlite(error: sqlite3.Error) -> tuple[type[StorageError], str, str]:
+    """The class, the sentence and the name of an error of SQLite."""
     code = getattr(error, "sqlite_errorcode", None)  # The driver's own errors, such as a closed connection, have none.
     if code is None:
         return *OTHER, type(error).__name__

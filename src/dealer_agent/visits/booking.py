@@ -119,9 +119,12 @@ class VisitBooking:
     ) -> VisitDecision:
         """Decides about a requested visit of a lead that has the `earlier` visits.
 
-        `home` is the rooftop of the vehicle or the buyer's choice, else the first one that books such visits is used. A
-        request replaces only visits of the same kind. A test drive needs the vehicle `vehicle_id`. `test_drives` finds
-        the customer's test drives, because an appraisal may be part of one.
+        `home` is the rooftop of the vehicle, or the one that the buyer chose. Without it, the first rooftop that books
+        such visits is used. A request replaces only visits of the same kind. A test drive needs the vehicle
+        `vehicle_id`. `test_drives` finds the customer's test drives, because an appraisal may be part of one.
+
+        A request that equals an earlier one gets the same visit again. Else a free time is confirmed, or free times are
+        proposed. Without a time that can be booked, the visit is only requested, and staff answer.
         """
         kind = VISIT_KIND_OF[request.appointment_type]
         vehicle_id = vehicle_id if kind == "test_drive" else None

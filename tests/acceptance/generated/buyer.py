@@ -134,7 +134,7 @@ def lead(vin: str, scope: str) -> SendLeadSubmit:
     return SendLeadSubmit(message, LeadSubmitConfiguration(JSON_MODES))
 
 
-def told(error: object) -> dict[str, object]:
+def error_facts(error: object) -> dict[str, object]:
     """What an error envelope says."""
     assert isinstance(error, Error), error
     info, payload = error.error.details
@@ -190,7 +190,7 @@ def main(url: str, vin: str) -> dict[str, object]:
             "rooftops": [rooftop.name for rooftop in dealer.message.parts[0].data.data.rooftops],
             "opens": hours[0].value.to_dict()["monday"],
             "lead": taken.message.parts[0].data.data.status.value,
-            "errors": [told(wrong_filter), told(no_vehicle), told(no_consent)],
+            "errors": [error_facts(wrong_filter), error_facts(no_vehicle), error_facts(no_consent)],
             "over JSON-RPC": [result.result.message.parts[0].data.data.name, refusal.code.value],
         }
 

@@ -120,7 +120,7 @@ def test_another_text_is_no_fingerprint(written: str) -> None:
 WRONG: dict[str, tuple[str, str]] = {
     "no login": ("[feeds.upload]", "password_hash: is missing"),
     "an empty list of keys": ("[feeds.upload]\npublic_keys = []", "password_hash: is missing"),
-    "a password in clear": (f'[feeds.upload]\npassword_hash = "{PASSWORD}"', "is no Argon2id hash"),
+    "a password in clear": (f'[feeds.upload]\npassword_hash = "{PASSWORD}"', "is not an Argon2id hash"),
     "a user name": (f'[feeds.upload]\nuser = "x"\npassword_hash = "{PASSWORD_HASH}"', "user: unknown key"),
     "no login at a server": (
         '[feeds.sftp]\nhost = "x.example.com"\nuser = "u"\npath = "/x"',

@@ -62,7 +62,7 @@ def test_an_incomplete_snapshot_is_refused(spoiled: bytes | str) -> None:
     assert written(file).array("numbers").tolist() == [0, 1, 2, 3, 4]
     data = {"cut": whole[:-1], "more": whole + b"\0"}.get(spoiled, spoiled) if isinstance(spoiled, str) else spoiled
     assert isinstance(data, bytes)
-    with pytest.raises(ValueError, match="no snapshot"):
+    with pytest.raises(ValueError, match="not a complete snapshot"):
         FlatArrays(data)
 
 

@@ -55,8 +55,8 @@ export class AppointmentTimeUnavailable extends Refused {
 }
 
 /**
- * The bearer token is missing or invalid, or the dealer does not allow this to the caller (403). The dealer hands
- * out tokens.
+ * The bearer token is missing or invalid (401). Or it lacks the scope of the skill, or the dealer does not allow
+ * this to the caller (403). The dealer hands out tokens, and names the issuers whose tokens it accepts.
  */
 export class AuthRequired extends Refused {
   declare readonly code: "AUTH_REQUIRED";

@@ -12,6 +12,7 @@ from functools import cache, partial
 from importlib.resources import files
 from typing import Any
 
+import msgspec
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup, escape
 
@@ -264,8 +265,8 @@ def body_text(body: bytes, *, most: int = MOST_CHARACTERS) -> str:
     text = body.decode("utf-8", "replace")
     if value is not None and not defects:
         # A body with very many levels stays as it came.
-        with suppress(RecursionError):
-            text = json.dumps(value, ensure_ascii=False, indent=2)
+        with suppress(RecursionError, msgspec.DecodeError):
+            text = msgspec.json.format(text, indent=2)
     text = plain(text)
     left_out = len(text) - most
     return text if left_out <= 0 else f"{text[:most]}\n… ({left_out:,} more characters)"

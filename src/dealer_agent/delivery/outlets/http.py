@@ -123,6 +123,7 @@ class HttpOutlet:
         return response
 
     def _signature(self, body: bytes) -> dict[str, str]:
+        """The headers with the time, and with the signature of time and body if the channel has a secret."""
         timestamp = str(int(datetime.now(UTC).timestamp()))
         if self.secret is None:
             return {"X-Timestamp": timestamp}

@@ -109,6 +109,7 @@ def _customer_of(message: DeliveredMessage) -> tuple[str, ...]:
 def _headers(
     server: MailServer, delivery: DueDelivery, to: tuple[str, ...], subject: str, reply_to: tuple[str, ...] = ()
 ) -> EmailMessage:
+    """A mail without content. Its id is that of the delivery, so a repeated mail is the same one."""
     sender = server.settings.from_address
     mail = EmailMessage(policy=policy.SMTP.clone(cte_type="7bit", utf8=needs_utf8(sender, *to, *reply_to)))
     mail["From"] = _address(sender, server.from_name)
@@ -125,6 +126,7 @@ def _headers(
 def _mail(
     server: MailServer, delivery: DueDelivery, to: tuple[str, ...], mail: Mail, reply_to: tuple[str, ...] = ()
 ) -> bytes:
+    """The bytes of a mail to staff or to a customer, with its calendar files."""
     message = _headers(server, delivery, to, mail.subject, reply_to)
     message.set_content(mail.text)
     for part in mail.calendars:

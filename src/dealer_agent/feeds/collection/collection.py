@@ -41,6 +41,7 @@ from dealer_agent.feeds.collection.source import Arrivals, FeedSource, FeedSourc
 from dealer_agent.feeds.collection.url_source import FeedUrl
 from dealer_agent.feeds.files.checks import FeedFinding
 from dealer_agent.feeds.files.feed import FeedError
+from dealer_agent.feeds.importing import FileImport
 from dealer_agent.jobs.loop import Next
 from dealer_agent.storage.clock import clock_problem
 from dealer_agent.storage.jobs import Job
@@ -324,8 +325,7 @@ class _Work:
             settings.installation is not None,
             # The settings of a file have more members.
             Profile(**{name: getattr(settings.dealer, name) for name in Profile.__struct_fields__}),
-            self.feed,
-            settings.checks if self.feed.checks is UNSET else self.feed.checks,
+            FileImport.of_feed(file.name, self.feed, settings.checks),
             self.claimed,
             file,
             str(waiting.path),

@@ -64,6 +64,7 @@ class FeedJobs:
         return [JobKey(dealer_id, FEED, name) for dealer_id, folder in found for name in feeds_with_files(folder)]
 
     async def _collect(self, job: Job) -> Next:
+        """Collects the files of a feed, imports them, and logs the result of each."""
         settings = await asyncio.to_thread(self.opened.settings_of, job.dealer_id)
         # A job that is not due runs because files wait on this machine. Then nothing is fetched from a server.
         done = await self._collection.collect(settings, job, fetches=job.is_due)

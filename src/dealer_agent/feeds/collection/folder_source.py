@@ -68,7 +68,9 @@ class WatchedFolder:
     def _list(self) -> list[_Found]:
         """The files that nobody writes, the oldest first. Raises FeedSourceError."""
         if self._below is not None and not self._folder.resolve().is_relative_to(self._below.resolve()):
-            raise FeedSourceError(f"the folder {self._folder.name} is outside the dealer's own folder: name another")
+            raise FeedSourceError(
+                f"the folder {self._folder.name} is outside the dealer's own folder: set path to a folder inside it"
+            )
         found = []
         try:
             with os.scandir(self._folder) as entries:

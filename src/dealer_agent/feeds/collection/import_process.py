@@ -7,30 +7,19 @@ process dies at one of its limits, the process that started it refuses the file.
 """
 
 import os
-from datetime import UTC, datetime
 from functools import partial
 from io import FileIO
 from pathlib import Path
-from tempfile import TemporaryFile
 
-from msgspec import UNSET, Struct
+from msgspec import Struct
 
-from dealer_agent.catalogue_loading.child_processes import (
-    end_reading,
-    limit_process,
-    memory_limit_ends_process,
-    run_job,
-)
+from dealer_agent.catalogue_loading.child_processes import limit_process, memory_limit_ends_process, run_job
 from dealer_agent.config import SettingsError
-from dealer_agent.config.feeds import FeedSettings
 from dealer_agent.config.keys import load_cipher
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.encryption import EncryptionError
-from dealer_agent.feeds.files.archives import unpack
-from dealer_agent.feeds.files.checks import FeedChecks
 from dealer_agent.feeds.files.feed import FeedError
-from dealer_agent.feeds.files.reader import read_feed
-from dealer_agent.feeds.importing import import_feed, record_unreadable
+from dealer_agent.feeds.importing import FileImport, import_file, record_unreadable
 from dealer_agent.storage.errors import FeedRefused, StorageError
 from dealer_agent.storage.stock.feeds import ClaimedFeed, FeedFile, FileState, finish_file
 from dealer_agent.storage.store import Store
@@ -39,7 +28,7 @@ LONGEST_PROBLEM = 1000
 
 
 class ImportJob(Struct, frozen=True):
-    """The file of a feed, the settings, the checks, and the lease of the process that starts the job.
+    """The file of a feed, how it is imported, and the lease of the process that starts the job.
 
     `folder` has the keys: it is the folder of the dealer's installation if `is_installation`, else that of the dealer.
     """
@@ -48,8 +37,7 @@ class ImportJob(Struct, frozen=True):
     folder: str
     is_installation: bool
     profile: Profile
-    settings: FeedSettings
-    checks: FeedChecks
+    how: FileImport
     feed: ClaimedFeed
     file: FeedFile
     path: str
@@ -78,38 +66,17 @@ def do(job: ImportJob) -> None:
     cipher = load_cipher(Path(job.folder), os.environ)
     with Store.open(job.database_url, cipher, many_dealers=job.is_installation) as store:
         try:
-            _import(store, job)
-        except FeedRefused as problem:
-            _finish(store, job, "refused", problem)
-
-
-def _import(store: Store, job: ImportJob) -> None:
-    """Reads the file and imports its stock. A FeedError refuses the file for good."""
-    settings, at = job.settings, datetime.now(UTC)
-    with TemporaryFile() as spool, TemporaryFile() as unpacked:
-        try:
-            feed = read_feed(
-                unpack(partial(FileIO, job.path), unpacked, settings.most_bytes),
-                layout=None if settings.layout is UNSET else settings.layout,
-                columns=settings.columns,
-                status_words=job.checks.status_words,
-                spool=spool,
+            import_file(
+                store,
+                job.profile,
+                partial(FileIO, job.path),
+                job.how,
+                on_commit=lambda tx, revision: finish_file(tx, job.feed, job.file, "imported", revision=revision),
             )
         except FeedError as problem:
-            refuse(store, job, problem)
-            return
-        end_reading()
-        import_feed(
-            store,
-            job.profile,
-            feed,
-            source=job.file.name,
-            at=at,
-            rooftops=settings.rooftops,
-            checks=job.checks,
-            feed_name=settings.name,
-            on_commit=lambda tx, revision: finish_file(tx, job.feed, job.file, "imported", revision=revision),
-        )
+            _finish(store, job, "failed", problem)
+        except FeedRefused as problem:
+            _finish(store, job, "refused", problem)
 
 
 def refuse(store: Store, job: ImportJob, problem: FeedError) -> None:
@@ -117,10 +84,7 @@ def refuse(store: Store, job: ImportJob, problem: FeedError) -> None:
 
     Raises StorageError, also if the file has a result already.
     """
-    settings, at = job.settings, datetime.now(UTC)
-    record_unreadable(
-        store, job.profile, problem, source=job.file.name, at=at, rooftops=settings.rooftops, feed_name=settings.name
-    )
+    record_unreadable(store, job.profile, problem, job.how)
     _finish(store, job, "failed", problem)
 
 

@@ -78,6 +78,7 @@ class SftpServer:
             ) from None
 
     async def _fetch(self, client: asyncssh.SFTPClient, seen: Seen, arrivals: Arrivals) -> Fetched:
+        """Stores the newest file of the server, unless it was fetched before. Raises FeedSourceError."""
         found = await self._newest(client)
         if found is None or found.state() == seen.get(_NEWEST):
             return Fetched(seen=seen)

@@ -61,6 +61,7 @@ class Upload(FileIO):
     """
 
     def __init__(self, part: Path, client_name: str) -> None:
+        """Creates and locks the file `part`, which gets the bytes. `parts` are the ranges that have arrived."""
         super().__init__(part, "xb", opener=lambda path, flags: os.open(path, flags, 0o600))
         fcntl.flock(self, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self.part = part

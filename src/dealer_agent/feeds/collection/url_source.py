@@ -77,6 +77,7 @@ class FeedUrl:
         raise FeedSourceError(f"the server redirects more than {MOST_REDIRECTS} times: check address")
 
     def _headers(self, url: str, conditions: Mapping[str, str]) -> dict[str, str]:
+        """The headers of a request. Only the host of the settings gets the login. Raises FeedSourceError."""
         parts = urlsplit(url)
         if parts.scheme != "https" and not (parts.scheme == "http" and is_this_machine(parts.hostname or "")):
             raise FeedSourceError("the server redirects to an address that is not https: check address")
@@ -84,6 +85,7 @@ class FeedUrl:
         return {"Accept-Encoding": "gzip", **conditions, **login}
 
     def _login(self) -> dict[str, str]:
+        """The header with the login. Empty if the URL needs none."""
         settings = self._settings
         if settings.token_env is not UNSET:
             return {"Authorization": f"Bearer {self._secret(settings.token_env)}"}
@@ -94,6 +96,7 @@ class FeedUrl:
         return {}
 
     def _secret(self, name: str) -> str:
+        """The value of an environment variable with a login. Raises FeedSourceError."""
         value = self._secrets.get(name)
         if not value:
             raise FeedSourceError(f"the environment variable {name} is not set; it holds the login")

@@ -103,6 +103,7 @@ def _opened(file: BinaryIO) -> BinaryIO:
 
 
 def _copy(pieces: Iterator[bytes], out: BinaryIO, most: int) -> None:
+    """Writes the pieces of a file. Raises FeedError beyond `most` bytes."""
     size = 0
     for piece in pieces:
         size += len(piece)

@@ -132,6 +132,7 @@ class FileCounts:
             self._count("Years that are not the year in the VIN", is_odd)
 
     def _check_texts(self, unit: Unit) -> None:
+        """Counts texts with unfilled templates, and addresses that other models share or that name another VIN."""
         self._unfinished += _TEMPLATE.search(_text_of(unit)) is not None
         photo = unit.photos[0] if unit.photos else UNSET
         for member, address in (("photos", photo), ("vdp_url", unit.vdp_url)):
@@ -159,6 +160,7 @@ class FileCounts:
                 self._count(f"{member} with the model of the row before", own not in folded)
 
     def _check_car(self, unit: Unit) -> None:
+        """Counts prices, mileages and fuel economies that are unusual for a car."""
         is_new = unit.condition == "new"
         cars = "new cars" if is_new else "used cars"
         if isinstance(unit.selling_price, int):
@@ -250,6 +252,7 @@ class Comparison:
         self._garbled += _text_of(new).count("?") > _text_of(old).count("?") and not _text_of(old).isascii()
 
     def _compare_prices(self, old: Unit, new: Unit) -> None:
+        """Counts a price that changed by a share that a campaign explains, or by a jump."""
         before, after = old.selling_price, new.selling_price
         if not isinstance(before, int) or not isinstance(after, int):
             return
@@ -390,6 +393,7 @@ def _check_columns(check_run: CheckRun, feed: ParsedFeed, last: FeedShape | None
 
 
 def _check_signs(check_run: CheckRun, feed: ParsedFeed, last: FeedShape | None) -> None:
+    """Checks what the bytes of the file show: a missing end, mixed encodings, garbled text."""
     signs = feed.signs
     if signs.truncated:
         check_run.add("truncated", reason=signs.truncated)

@@ -114,6 +114,7 @@ def encoding_of(feed: Opener) -> str:
 
 
 def _is_written_in(feed: Opener, name: str) -> bool:
+    """Whether all bytes of the file are valid in an encoding."""
     decoder = codecs.getincrementaldecoder(name)()
     try:
         for piece in pieces_of(feed):

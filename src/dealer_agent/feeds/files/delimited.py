@@ -127,6 +127,7 @@ def _first_rows(start: str, delimiter: str, most: int) -> list[list[str]]:
 
 
 def _is_carsforsale(rows: list[list[str]]) -> bool:
+    """Whether rows without a header are those of the layout of Carsforsale."""
     return bool(rows) and all(
         len(CARSFORSALE.header) - 2 <= len(row) <= len(CARSFORSALE.header) + 2
         and (VIN_SHAPE.fullmatch(row[2].strip().upper()) or row[3].strip())

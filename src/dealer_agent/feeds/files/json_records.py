@@ -150,6 +150,7 @@ def _from_html(text: str) -> list[Record]:
 
 
 def _without_vehicles(page: str) -> str:
+    """The message about a web page or XML without vehicles."""
     if re.search(r"<!doctype\s+html|<html\b", page[:_HEAD], re.IGNORECASE):
         return (
             "The file is a web page without schema.org vehicles in it, perhaps a login or an error page. Download the"
@@ -175,6 +176,10 @@ def _scripts(page: str) -> Iterator[str]:
 
 
 def _vehicles(document: Any) -> list[Any]:
+    """The vehicles of a JSON document, wherever they are in it.
+
+    Raises FeedError if there are none, except in an empty list.
+    """
     found = _vehicles_in(document, 0)
     is_empty = document == [] or (isinstance(document, dict) and any(document.get(name) == [] for name in _LISTS))
     if not found and not is_empty:
@@ -262,6 +267,7 @@ _KNOWN = frozenset(
 
 
 def _scalar(value: object) -> Scalar | None:
+    """A value that can be stored as an extra member. None for others."""
     if isinstance(value, bool):
         return value
     if isinstance(value, str):

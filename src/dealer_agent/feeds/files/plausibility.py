@@ -157,6 +157,7 @@ class Bounds(Struct, frozen=True, kw_only=True):
         return None
 
     def _doubt_of_price(self, unit: Unit, price: int, this_year: int) -> Doubt | None:
+        """Why the price of a unit for sale is implausible. None if it is plausible."""
         lowest = self.lowest_price
         if unit.vehicle_type in _CARS:
             if unit.condition == "new":
@@ -214,6 +215,7 @@ _FAR_FROM_ALL = 30
 
 
 def _doubt_of_mileage(unit: Unit, mileage: int, this_year: int) -> Doubt | None:
+    """Why the mileage of a unit is implausible. None if it is plausible."""
     is_used = unit.condition in ("used", "cpo")
     if mileage == 0 and is_used:
         return doubt("mileage_zero")

@@ -159,6 +159,7 @@ class _Tally:
             self._keep_doubts(key, line, doubts)
 
     def _keep_doubts(self, key: str, line: int, doubts: tuple[Doubt, ...]) -> None:
+        """Notes the doubts about a unit. Raises FeedError if too many units are implausible."""
         self.doubts[key] = doubts
         if len(self.doubts) > MOST_DOUBTFUL:
             raise FeedError(
@@ -193,6 +194,7 @@ class _Tally:
         return -outcome if outcome < 0 else self.units.line(outcome)
 
     def feed(self, layout: Layout, encoding: str, delimiter: str | None, columns: "_Named", signs: Signs) -> ParsedFeed:
+        """The result, after the last row was added."""
         if self.on_progress is not None:
             self.on_progress(self.total, self.total)
         self._add_up_filled()
@@ -408,6 +410,7 @@ class _RecordReader:
         self._columns_of = lru_cache(maxsize=1_024)(self._understand)
 
     def _understand(self, names: tuple[str, ...]) -> Columns:
+        """The columns that the layout knows. Notes their names for the report."""
         columns = understand(names, self.layout)
         for member, found in columns.fields.items():
             known = self.fields.setdefault(member, {})
@@ -416,6 +419,7 @@ class _RecordReader:
         return columns
 
     def read(self, record: Record) -> ParsedRow:
+        """A record as a unit, or the reason why it is refused."""
         if record.error is not None:
             return ParsedRow(refused=record.error)
         paths = flattened(record.members, self.withheld)

@@ -92,6 +92,7 @@ class _RowParser:
         return "" if text is None else line(text, limit)
 
     def status(self, member: str, _: Feed) -> None:
+        """Reads the status. Keeps the first word that is understood, and notes whether the unit is sold."""
         texts = [line(_SCHEMA_ORG.sub("", text), 60) for text in self.cells.get(member, ())]
         own = self.layout.status_words
         words = [own.get(fold(text)) or known("status", text) for text in texts]
@@ -103,6 +104,7 @@ class _RowParser:
         self.is_sold = "sold" in words
 
     def vehicle_type(self, member: str, _: Feed) -> None:
+        """Reads the type of the vehicle. Keeps the first word that is understood."""
         texts = [part for text in self.cells.get(member, ()) for part in text.split("\n") if part.strip()]
         words = (known("vehicle_type", line(_SCHEMA_ORG.sub("", text), 80)) for text in texts)
         word = next((word for word in words if word is not None), None)
@@ -140,6 +142,7 @@ class _RowParser:
             self.doubts += doubts
 
     def miles(self, member: str, feed: Feed) -> None:
+        """Reads the mileage, in miles or kilometres as its unit says."""
         text = self.first(member)
         if text is not None and values.is_no_mileage(text):
             return
@@ -149,6 +152,7 @@ class _RowParser:
         _parser(lambda text: values.miles(text, unit), zero=True)(self, member, feed)
 
     def cubic_centimetres(self, member: str, _: Feed) -> None:
+        """Reads the displacement, from the first of its columns that has a value."""
         for name, unit in ((member, ""), ("displacement_litres", "l"), ("displacement_cubic_inches", "cid")):
             text = self.first(name)
             if text is not None and member not in self.members:
@@ -180,6 +184,7 @@ class _RowParser:
             )
 
     def line(self, member: str, feed: Feed) -> None:
+        """Reads a text of one line. Some layouts join it from several columns."""
         if member in self.layout.joined and member in self.cells:
             parts = dict.fromkeys(line(text, feed.limit) for text in self.cells[member])
             self.keep(member, line(" ".join(parts), feed.limit))
@@ -200,6 +205,7 @@ class _RowParser:
         self.keep(member, tuple(dict.fromkeys(name for name in names if name))[:_ROOFTOP_HINTS])
 
     def condition(self, member: str, _: Feed) -> None:
+        """Reads the condition, from its own column or from those that say used, new or certified."""
         text = self._word(member, 60)
         condition = known("condition", text) if text else None
         if text and condition is None:
@@ -238,6 +244,7 @@ class _RowParser:
         return text
 
     def _flag(self, name: str) -> bool | None:
+        """A column that says yes or no. None if it is absent or not understood."""
         text = self.first(name)
         if text is None:
             return None

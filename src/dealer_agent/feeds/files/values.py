@@ -329,6 +329,7 @@ def moment(text: str) -> datetime | None:
 
 
 def _us_moment(text: str) -> datetime | None:
+    """The time in a text of one of the US forms. None for another text."""
     for pattern in _MOMENTS.get(_shape(text), ()):
         try:
             return datetime.strptime(text, pattern).replace(tzinfo=UTC)

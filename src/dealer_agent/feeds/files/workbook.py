@@ -180,6 +180,7 @@ class _Relations(_Part):
         self.by_type: dict[str, str] = {}
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
+        """Notes the path of a part of the workbook, by its id and by its type."""
         if name == "Relationship" and attributes.get("TargetMode") != "External":
             path = posixpath.normpath(posixpath.join("/xl", attributes["Target"]))[1:]
             self.by_id[attributes["Id"]] = path
@@ -351,6 +352,7 @@ class _Sheet(_Part):
         self._row, self._row_cells, self._column, self._characters = [], 0, 0, 0
 
     def _end_row(self) -> None:
+        """Adds a row, and empty ones for those that the file leaves out. All have at least the width of the first."""
         if not self._row:
             return
         if self._number > MOST_ROWS + 1:
@@ -362,6 +364,7 @@ class _Sheet(_Part):
         self.rows.append(self._row)
 
     def _start_cell(self, attributes: dict[str, str]) -> None:
+        """Counts a cell, and notes its column, type and style. Raises FeedError over a bound."""
         self._cells += 1
         if self._cells > MOST_CELLS:
             raise FeedError(f"A workbook may have at most {MOST_CELLS:,} cells. Save the sheet as CSV.")

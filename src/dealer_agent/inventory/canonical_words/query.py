@@ -105,6 +105,7 @@ def _prose_words(text: str) -> set[str]:
 
 
 def _index_words(field: str, text: str) -> frozenset[str]:
+    """The words under which a listing is found by the text of one field."""
     found = _prose_words(text)
     if field in _IDENTIFIERS:
         found.add(fold(text))

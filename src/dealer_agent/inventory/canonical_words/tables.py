@@ -30,6 +30,7 @@ class WordTable:
     includes: Mapping[str, Iterable[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        """Prepares the spellings. Raises ValueError if one belongs to two words."""
         known: dict[str, str] = {}
         for source in (self.spellings, self.codes):
             for word, spelled in source.items():

@@ -55,6 +55,7 @@ def _range(value_type: type, least: Any, greatest: Any) -> IntRange | FloatRange
 
 
 def _counts(column: Column[Any], rows: Rows | None) -> list[int]:
+    """The number of vehicles for each value of a column, among these rows. None means all rows."""
     if rows is None:
         # The column knows its counts, so that a large stock opens quickly.
         known: list[int] = np.diff(column.starts).tolist()
@@ -64,6 +65,7 @@ def _counts(column: Column[Any], rows: Rows | None) -> list[int]:
 
 
 def _ends(column: Column[Any], rows: Rows | None) -> tuple[Any, Any] | None:
+    """The lowest and the highest value of a column, among these rows. None without any."""
     if rows is None:
         return (column.values[0], column.values[-1]) if column.values else None
     codes = column.codes.take(rows)

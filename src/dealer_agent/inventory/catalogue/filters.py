@@ -45,6 +45,7 @@ class _ValueFinder:
         self._codes = {sys.intern(key): tuple(codes) for key, codes in found.items()}
 
     def codes(self, wanted: list[str]) -> Collection[int]:
+        """The codes of the values that one of the wanted texts finds."""
         found: set[int] = set()
         for text in wanted:
             if self._vocabulary == "colour":

@@ -83,10 +83,10 @@ class FlatArrays:
     def __init__(self, buffer: bytes | mmap) -> None:
         end = len(buffer) - _END.size
         if end < 0:
-            raise ValueError("no snapshot, or not the whole of one")
+            raise ValueError("the file is not a complete snapshot")
         first, last, magic = _END.unpack(buffer[end:])
         if magic != _MAGIC or last != end:
-            raise ValueError("no snapshot, or not the whole of one")
+            raise ValueError("the file is not a complete snapshot")
         self._parts = _DIRECTORY.decode(buffer[first:last])
         self._bytes = np.frombuffer(buffer, np.uint8)
         self.buffer = buffer

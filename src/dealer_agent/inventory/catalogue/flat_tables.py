@@ -99,6 +99,7 @@ class DocumentWriter:
     """Writes documents in the order in which they come, and numbers them at the end."""
 
     def __init__(self, writer: FlatWriter, name: str) -> None:
+        """Begins the part `name` of a file."""
         writer.text(name)
         self._writer = writer
         self._name = name

@@ -68,12 +68,12 @@ def page_of(mask: Mask, total: int, skip: int, limit: int, order: Order | None) 
     if count <= _CHUNK:
         rows = mask.nonzero()[0] if order is None else order.rows[mask[order.rows]]
         return rows[skip:end]
-    # To fill the page, a walk passes about `end / total` of all rows. Ranking looks at all matching rows.
+    # To fill the page, reading in pieces passes about `end / total` of all rows. Ranking looks at all matching rows.
     if order is not None and total * total * _RANKING_COST < end * count:
         ranks = order.ranks[mask.nonzero()[0]]
         ranks.sort()
         return order.rows[ranks[skip:end]]
-    return _walk(mask, total, skip, end, order)
+    return _page_from_pieces(mask, total, skip, end, order)
 
 
 def page_of_few(rows: Rows, skip: int, limit: int, order: Order | None) -> Rows:
@@ -110,8 +110,8 @@ def _best_first(scores: NDArray[np.uint16]) -> NDArray[np.intp]:
     return np.argsort(np.iinfo(np.uint16).max - scores, kind="stable")
 
 
-def _walk(mask: Mask, total: int, skip: int, end: int, order: Order | None) -> Rows:
-    """The rows of one page. It reads the mask in pieces, and stops when the page is full."""
+def _page_from_pieces(mask: Mask, total: int, skip: int, end: int, order: Order | None) -> Rows:
+    """The matching rows from `skip` to `end` in an order. It reads the mask in pieces, until the page is full."""
     count = len(mask)
     # A quarter more than the rows that are needed on average, so that one piece is usually enough.
     step = max(_CHUNK, count * end // total * 5 // 4)

@@ -199,6 +199,7 @@ class _ValueWords:
         self._firsts = np.cumsum(self._counts) - self._counts
 
     def of(self, codes: Codes, rows: NDArray[np.int64]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        """The words of each code, and for each word the row that has the code."""
         lengths = self._counts[codes]
         # For each code, the positions of its words: the first position, and one more for each further word.
         at = np.repeat(self._firsts[codes] - np.cumsum(lengths) + lengths, lengths)

@@ -106,6 +106,8 @@ _BELOW = frozenset({"items", "additionalProperties"})
 
 
 def _equal_apart_from_bounds(one: Json | None, other: Json) -> bool:
+    """Whether two schemas differ only in bounds and texts."""
+
     def bare(schema: Json) -> Json:
         kept = {name: value for name, value in schema.items() if name not in _IGNORED_KEYWORDS}
         for name in _BELOW & kept.keys():
@@ -148,6 +150,7 @@ def type_words(schema: Json) -> Markup:
 
 
 def _bounds(schema: Json) -> list[str]:
+    """The bounds of a value in words."""
     words = []
     least, most = schema.get("minimum"), schema.get("maximum", _UNBOUNDED)
     if least is not None:

@@ -86,6 +86,7 @@ def _bars(counts: list[TextCount] | UnsetType) -> list[Bar]:
 
 
 def _split(counts: list[TextCount] | UnsetType, total: int) -> list[Bar]:
+    """A bar with a stretch for each condition, and one for vehicles without a condition."""
     known = [
         (_CONDITIONS[entry.value], entry.count, entry.value) for entry in counts or () if entry.value in _CONDITIONS
     ]

@@ -100,6 +100,7 @@ def _catalog(name: str, count: int) -> Node:
 
 
 def _rooftop(anchor: str, dealer: str, public: Rooftop, rooftop: DealerRooftop, now: datetime) -> Node:
+    """A rooftop as a dealer of schema.org."""
     today = now.astimezone(ZoneInfo(rooftop.timezone)).date()
     departments = department_hours(rooftop)
     phones = {phone.name: phone.value for phone in public.phones or ()}
@@ -154,6 +155,7 @@ def _address(public: Rooftop) -> Node:
 
 
 def _hours(hours: DepartmentHours, today: date) -> Iterator[Node]:
+    """The usual hours, and those of the next SPECIAL_DAYS that differ from them."""
     for spans in dict.fromkeys(hours.week):
         days = [name for name, other in zip(_WEEKDAYS, hours.week, strict=True) if other == spans]
         yield from (_specification(span) | {"dayOfWeek": days} for span in spans)

@@ -196,6 +196,7 @@ def _price_lines(vehicle: Vehicle) -> Iterator[tuple[str, str]]:
 
 
 def _facts(vehicle: Vehicle) -> Iterator[tuple[str, str]]:
+    """The label and the text of each fact about a vehicle."""
     if vehicle.condition is not UNSET:
         yield "Condition", CONDITIONS[vehicle.condition]
     for name, row in FIELDS.items():

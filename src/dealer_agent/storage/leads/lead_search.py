@@ -51,6 +51,7 @@ def has_words(text: str, lead: LeadRecord, added: Iterable[Customer] = ()) -> bo
 
 
 def _of_lead(lead: LeadRecord) -> Iterator[str | None]:
+    """The texts of a lead in which a search looks."""
     yield from (lead.lead_id, lead.source_agent, lead.vin, lead.stock)
     if lead.payload is not None:
         wanted = msgspec.json.decode(lead.payload, type=_Request).vehicle_of_interest

@@ -130,6 +130,7 @@ class Prepared:
         return compiled
 
     def _compile(self, dialect: Dialect) -> _Compiled:
+        """The SQL of a statement, with what converts its parameters and columns."""
         compiled: Any = self.statement.compile(dialect=dialect)
         columns = self.statement.selected_columns if isinstance(self.statement, Select) else ()
         # A parameter that a statement uses twice is in `bind_names` twice.
@@ -339,6 +340,7 @@ def _run_together(
 
 
 def _run(connection: Connection, work: Callable[[Any], Any]) -> Any:
+    """Does work with a cursor of the driver. Raises StorageError."""
     cursor = connection.connection.cursor()
     try:
         return work(cursor)

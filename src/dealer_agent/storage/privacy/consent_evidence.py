@@ -90,6 +90,7 @@ def _lines(tx: Transaction, lead_ids: frozenset[str], head: Head) -> Iterator[by
 
 
 def _line(tx: Transaction, row: Mapping[Any, Any], *, theirs: bool) -> _Event:
+    """An event as a line of the exported record. `theirs`: the event is of the person, so its content is included."""
     body = decrypted_body(tx, row) if theirs else None
     columns: dict[str, Any] = {name: microseconds(row[name]) for name in _TIMES}
     columns |= {name: row[name] for name in ("number", "lead_id", "kind", "purpose", "commitment", "hash")}
@@ -178,6 +179,7 @@ def _decoded(lines: Iterator[tuple[int, bytes]], kind: type[Any]) -> Any:
 
 
 def _head(first: _First) -> Head:
+    """The head that the first line names. Raises BadEvidence."""
     try:
         head = Head.parse(first.head)
     except ValueError as problem:

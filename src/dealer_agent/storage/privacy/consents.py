@@ -261,6 +261,7 @@ def decrypted_body(tx: Transaction, row: Mapping[Any, Any]) -> bytes | None:
 
 
 def _plain_event(tx: Transaction, lead_id: str, kind: str) -> dict[str, Any]:
+    """The columns of an event without a consent of its own."""
     return {
         "lead_id": lead_id,
         "kind": kind,

@@ -122,6 +122,7 @@ class DealerCiphers:
             self._known.pop(dealer_id, None)
 
     def _read_again(self, dealer_id: str) -> Keyring:
+        """The keys of a dealer, after another process has changed them. Raises InvalidKeys."""
         assert self.installation is not None
         with translating(), begin(self.reader, dealer_id) as connection:
             tx = Transaction(connection, dealer_id, datetime.now(UTC), OneCipher(None))
@@ -142,6 +143,7 @@ def read_keyring(tx: Transaction, installation: Cipher) -> Keyring | None:
 
 
 def _decrypted(dealer_id: str, key_id: str, wrapped: bytes, installation: Cipher) -> bytes:
+    """A dealer's key, decrypted with a key of the installation. Raises KeyMissing and WrongKey."""
     try:
         return installation.decrypt(wrapped, *_context(dealer_id, key_id))
     except UnknownKey as problem:

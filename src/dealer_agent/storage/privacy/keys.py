@@ -240,6 +240,7 @@ def active_keys(tx: Transaction) -> set[str]:
 
 
 def _require_active(tx: Transaction) -> None:
+    """Raises KeyMissing if this process would encrypt with an old key."""
     active = tx.unchecked_cipher.keyring.active
     if active not in active_keys(tx):
         raise KeyMissing(

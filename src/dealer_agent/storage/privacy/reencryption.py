@@ -96,6 +96,7 @@ def reencrypt(store: Store, dealer_id: str, most: int) -> Iterator[int]:
 
 
 def _reencrypt_keys(store: Store, most: int) -> Iterator[int]:
+    """Encrypts the keys of all dealers again, some in each transaction. Yields how many."""
     after: tuple[str, str] | None = FIRST_KEY
     while after is not None:
         with store.lock(ALL_DEALERS) as tx:
@@ -187,6 +188,7 @@ def _reencrypt(tx: Transaction, step: _Step, row_ids: Sequence[Any], most: int) 
 
 
 def _reencrypt_column(tx: Transaction, step: _Step, rows: Sequence[Row[Any]]) -> None:
+    """Encrypts one column of these rows with the active key."""
     column = step.column
     renewed = []
     for row in rows:

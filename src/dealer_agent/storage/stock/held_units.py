@@ -93,7 +93,6 @@ READ_DECISIONS = _all
 
 READ_HELD = _all.where(table.c.decision != "released")
 
-COUNT_UNDECIDED = select(func.count()).where(of_dealer(table), table.c.decision == "none")
 
 READ_GOOD_SINCE = select(table.c.vehicle_id, table.c.good_at).where(of_dealer(table), table.c.good_at.is_not(None))
 
@@ -101,6 +100,7 @@ READ_DUE = _all.where(table.c.leaves_at <= bindparam("until"))
 
 
 def _is_named(units: Table) -> ColumnElement[bool]:
+    """The condition that a unit has this id, VIN or stock number."""
     return or_(
         units.c.vehicle_id == bindparam("name"),
         units.c.vin == bindparam("upper"),
@@ -132,11 +132,6 @@ def held_units(tx: Transaction) -> list[HeldUnit]:
 def good_since(tx: Transaction) -> dict[str, datetime]:
     """The last confirmation of the facts of each unit for sale whose new facts are held back, by vehicle id."""
     return {row.vehicle_id: row.good_at for row in tx.execute(READ_GOOD_SINCE)}
-
-
-def count_held(tx: Transaction) -> int:
-    """How many units are held back and wait for a person's decision."""
-    return int(tx.execute(COUNT_UNDECIDED).scalar_one())
 
 
 def decisions(tx: Transaction) -> dict[str, HeldUnit]:

@@ -211,6 +211,7 @@ def _write(
 def _change(
     row: Any, revision: int, at: datetime, action: str, document: bytes | None, digest_of: DigestOf
 ) -> dict[str, Any]:
+    """The row of a unit that a person's decision or an undo changes. Without a `document`, it is sold."""
     names = ("vehicle_id", "vin", "stock", "digest", "document_hash", "first_seen", "changed_at")
     change = {name: getattr(row, name) for name in names}
     change |= {"revision": revision, "action": action, "updated_at": at, "unit": document}
@@ -220,6 +221,7 @@ def _change(
 
 
 def _identity(vehicle_id: str, document: bytes, digest_of: DigestOf) -> dict[str, Any]:
+    """The columns that are derived from a unit."""
     unit = _unit.decode(document)
     return {
         "vin": unit.vin or None,

@@ -387,6 +387,7 @@ def _outside(tx: Transaction, scope: Scope) -> set[str]:
 
 
 def _outcome(plan: Plan, reviewed: Review | None, revision: int | None) -> ImportOutcome:
+    """What the import changed, for its caller."""
     return ImportOutcome(
         added=tuple(placed.vehicle_id for placed in plan.added),
         changed=tuple(placed.vehicle_id for placed in plan.changed),
@@ -412,7 +413,7 @@ class _Changes:
     at: datetime
 
     def replaced(self, placed: Placed) -> dict[str, Any]:
-        """A unit that is new, changed or back."""
+        """The stored row of a unit that is new, changed or back."""
         row = self.file[placed.position]
         return {
             "vehicle_id": placed.vehicle_id,
