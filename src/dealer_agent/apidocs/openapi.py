@@ -204,7 +204,10 @@ def _ok(description: str, media: Json) -> Json:
 def _error_response(
     status: examples.Status, schema: Json, example: Json, kinds: list[type[ProtocolError]] | None = None
 ) -> Json:
-    """The response of one HTTP status: its error codes, its headers and an example. `kinds` are the errors that have it, if not all of `examples.Status.kinds`."""
+    """The response of one HTTP status: its error codes, its headers and an example.
+
+    `kinds` are the errors that have the status, if not all of `examples.Status.kinds`.
+    """
     lines = [f"- `{kind.code}`: {kind.description()}" for kind in kinds or status.kinds()]
     response: Json = {
         "description": "\n\n".join([*([] if kinds else [status.meaning]), "\n".join(lines)]),

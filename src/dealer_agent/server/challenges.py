@@ -25,6 +25,9 @@ def challenge(error: AuthRequired, service: Service, scope: Scope, below: str = 
     """
     if isinstance(error, Forbidden) and not error.problem:
         return ()
+    if not (service.settings.auth.issuers or isinstance(error, Forbidden)):
+        # The dealer hands out its tokens by hand. There is no place to get one.
+        return (("www-authenticate", "Bearer"),)
     metadata = metadata_url(at_public_address(service, scope).card.http_json_url + below)
     parameters = {
         "resource_metadata": metadata,
