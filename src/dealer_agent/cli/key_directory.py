@@ -121,7 +121,7 @@ def _make_key(path: Path) -> dict[str, Any]:
 
 
 def _publish(keys: Sequence[PrivateKey], origin: str, folder: Path | None, days: int) -> dict[str, Any]:
-    now = time.time()
+    now = int(time.time())
     document = directory_document(keys)
     headers = directory_headers(keys, document, origin.removeprefix("https://"), now, days * DAY_SECONDS)
     until = datetime.fromtimestamp(now + days * DAY_SECONDS, UTC)
