@@ -263,8 +263,8 @@ TABLES = (
     "doctor", "report",
     "accesses list", "appointments list --all --past 30", "deliveries list", "inventory history", "inventory held",
     "inventory list", "keys list",
-    "leads list", "leads list Maximiliana", "leads show", "tokens list", "agents list", "consent show",
-          "deliveries show", "feeds list", "feeds files", "alerts list", "alerts history")  # fmt: skip
+          "leads list", "leads list Maximiliana", "leads show", "tokens list", "agents list", "agents show",
+          "consent show", "deliveries show", "feeds list", "feeds files", "alerts list", "alerts history")  # fmt: skip
 OF_INSTALLATION = ("dealers list", "dealers history", "dealers host list")
 
 

@@ -162,6 +162,13 @@ Sent on their behalf by an AI shopping agent on Monday, March 2, 2026, 3:05
   PM CST. Lead 01KE7AQ2N0V5X3J8R6T4Y9W1ZB.
 
 Source: Example Shopping Agent (says so itself, not verified)
+
+What became of it (reached, wrong, spam or sold)?
+  dealer-agent leads mark 01KE7AQ2N0V5X3J8R6T4Y9W1ZB reached
+All about its sender:
+  dealer-agent agents show anonymous
+To read the next leads of this sender before anybody gets them:
+  dealer-agent agents quarantine anonymous
 """
     )
 

@@ -16,6 +16,7 @@ from tests.acceptance.dealers import stocked_dealer, write_dealer
 from tests.acceptance.running import command_here, eventually, serving, succeed_here
 from tests.delivery.receivers import NOBODY, HttpReceiver, MailReceiver, always, receiving_http, receiving_mail
 from tests.installation.platform import DEALERS, add, make_installation
+from tests.servers.issuer import running_issuer
 
 from dealer_agent.operations.checks import CheckResult, DoctorCheck, DoctorFinding, run_checks
 from dealer_agent.storage.errors import DatabaseBusy
@@ -298,3 +299,21 @@ def test_a_check_that_crashes_or_hangs_is_a_line() -> None:
         CheckResult("no_file", "problem", "/nowhere: No such file or directory", ""),
         CheckResult("fine", "ok", "in order", ""),
     ]
+
+
+@pytest.mark.parametrize(
+    ("section", "status", "words"),
+    [
+        ('issuer = "{url}"', "warning", "no audience that another machine knows"),
+        ('issuer = "{url}"\naudience = "cars"', "ok", "1 keys; the audience is cars"),
+        ('issuer = "{url}"\naudience = "cars"\nalgorithms = ["EdDSA"]', "problem", "it has ES256"),
+        ('issuer = "{url}/other"', "problem", "status 404"),
+        ('issuer = "{url}"\njwks_url = "{url}/token"', "problem", "status 405"),
+    ],
+)
+def test_it_checks_each_issuer(tmp_path: Path, section: str, status: str, words: str) -> None:
+    with running_issuer(algorithm="ES256") as issuer:
+        folder = stocked_dealer(tmp_path / "store", f"[[auth.issuers]]\n{section.format(url=issuer.url)}\n")
+        ((found, says, _),) = examined(folder)[1]["issuers"]
+    assert found == status
+    assert words in says

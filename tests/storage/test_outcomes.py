@@ -1,13 +1,18 @@
 """What became of the leads of each agent is counted by marks, withdrawals and refused mails. On both databases."""
 
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from sqlalchemy import update
 from tests.storage.calls import lock_at, read_at
 from tests.storage.samples import DEALER, MONDAY, consent, lead
 
+from dealer_agent.config.settings import DeliverySettings
+from dealer_agent.dealers.routing import Kind, NewDelivery
+from dealer_agent.delivery.attempt import NotDelivered, end_of_failure
 from dealer_agent.leads.statuses import Mark
+from dealer_agent.storage.deliveries.outbox import claim, enqueue
 from dealer_agent.storage.leads.outcomes import (
     AgentOutcomes,
     Outcomes,
@@ -91,7 +96,8 @@ def test_an_agent_is_doubtful_from_ten_leads_and_the_percentage_on(
     def make_bad(tx: Transaction) -> None:
         """A lead that is bad in two ways is one bad lead."""
         for number in range(bad):
-            marked = [{"mark": "spam"}, {"mark": "wrong"}, {"bounced_at": tx.now}][number % 3]
+            ways: list[dict[str, Any]] = [{"mark": "spam"}, {"mark": "wrong"}, {"bounced_at": tx.now}]
+            marked = ways[number % 3]
             for lead_id in (f"L{number}", f"A{number}", f"O{number}"):
                 tx.execute(update(leads).where(of_lead(leads)).values(marked), {"of_lead": lead_id})
         if bad:
@@ -99,3 +105,23 @@ def test_an_agent_is_doubtful_from_ten_leads_and_the_percentage_on(
 
     lock_at(MONDAY, store, DEALER, make_bad)
     assert read_at(MONDAY, store, DEALER, doubtful_agents, 10, percent).keys() == ({AGENT} if is_doubtful else set())
+
+
+@pytest.mark.parametrize(
+    ("failure", "kind", "bounced"),
+    [
+        (NotDelivered("refused (550)", channel_failed=False, permanent=True), "confirm", 1),
+        (NotDelivered("refused (550)", channel_failed=False, permanent=True), "lead", 0),
+        (NotDelivered("the mail server refused from_address (550)", permanent=True), "confirm", 0),
+        (NotDelivered("busy (450)", channel_failed=False), "confirm", 0),
+    ],
+)
+def test_a_mail_to_the_customer_that_is_refused_for_good_counts_against_the_sender(
+    store: Store, failure: NotDelivered, kind: Kind, bounced: int
+) -> None:
+    add(store, "L1")
+    lock_at(MONDAY, store, DEALER, enqueue, "L1", [NewDelivery(kind, "North", "customer")])
+    (delivery,) = lock_at(MONDAY, store, DEALER, claim, timedelta(minutes=5), ("North", "customer"), 1)
+    end = end_of_failure(delivery, DeliverySettings(give_up_after_hours=720), failure)
+    lock_at(MONDAY, store, DEALER, lambda tx: end.store(tx, delivery))
+    assert read_at(MONDAY, store, DEALER, outcomes_of_agents)[AGENT].month.bounced == bounced

@@ -180,7 +180,7 @@ def test_a_role_with_needless_rights_is_a_problem_until_the_database_is_prepared
         with Store.open(as_role(url, roles.service)) as store:
             problem = store.isolation_problem()
             assert problem is not None
-            assert "has rights that the service never uses (UPDATE on accesses, DELETE on alert_checks, " in problem
+            assert "has rights that the service never uses (UPDATE on accesses, DELETE on agent_policies, " in problem
             assert "dealer-agent database prepare" in problem
             prepare_database(url, roles)
             assert store.isolation_problem() is None

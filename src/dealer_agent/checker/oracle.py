@@ -156,7 +156,7 @@ def _is_the_page(asked: Answered) -> bool | str:
     if wrong or not isinstance(found.get("vehicles"), list):
         name = (*wrong, "vehicles")[0]
         return f"`{name}` of the answer to {shown(asked.members)} is {found.get(name)!r:.100}."
-    limit = found.get("limit", wanted.get("limit"))
+    limit: Any = found.get("limit", wanted.get("limit"))
     if not forms.whole(limit) or total is None:
         return True
     if found.get("skip", asked.skip) != asked.skip or limit > wanted.get("limit", limit):

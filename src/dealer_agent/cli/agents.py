@@ -16,6 +16,8 @@ from dealer_agent.config.rates import read_rate, read_skill
 from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.storage.agent_policies import PolicyChange, policy_history, read_policies, set_policy
 from dealer_agent.storage.isolation import ALL_DEALERS
+from dealer_agent.storage.leads.outcomes import AgentOutcomes, Outcomes, outcomes_of_agents
+from dealer_agent.storage.leads.quarantine import count_waiting
 from dealer_agent.storage.seen_agents import ANONYMOUS_IDENTITY, SeenAgent, seen_agents
 from dealer_agent.storage.tokens import list_tokens
 
@@ -115,6 +117,21 @@ def list_(owner: Owner) -> Table:
     return Table.of("Agents", columns, rows, owner.local, notes=[note] if note else [])
 
 
+def _outcomes_document(owner: Owner, agent: str) -> dict[str, Any]:
+    """What became of the leads of an agent in 30 and in 365 days, and how many wait; empty for other classes."""
+    if owner.id == ALL_DEALERS or agent in CLASSES[1:]:
+        return {}
+    caller = None if agent == "anonymous" else agent
+    with owner.store.read(owner.id) as tx:
+        found = outcomes_of_agents(tx).get(caller, AgentOutcomes(Outcomes(), Outcomes()))
+        waiting = count_waiting(tx, caller)
+    return {
+        "in_quarantine": waiting,
+        "last_30_days": found.month._asdict(),
+        "last_365_days": found.year._asdict(),
+    }
+
+
 @command(app, "show", OWNER)
 def show(owner: Owner, agent: AgentArgument) -> dict[str, Any]:
     """Show all about one agent or class: its policy and where it comes from, its leads, and each change with a reason.
@@ -136,6 +153,7 @@ def show(owner: Owner, agent: AgentArgument) -> dict[str, Any]:
         **_policy_document(source.policy),
         "from": _from(source),
         "leads": seen.leads,
+        **_outcomes_document(owner, agent),
         "last_lead": owner.local(seen.last_lead_at),
         "last_seen": owner.local(seen.seen_at),
         "requests": dict(sorted(seen.requests.items())),

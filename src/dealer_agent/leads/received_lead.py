@@ -4,7 +4,7 @@ The rules are in docs/protocol.md#lead-submit and docs/protocol.md#duplicates.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -222,7 +222,7 @@ class PreparedLead:
         """The row of a new lead. `first_id` is an earlier lead that may be of the same person."""
         # A vehicle that is not in stock is not stored unencrypted: it may be the customer's own.
         found = accepted.found
-        return LeadRecord(
+        record = LeadRecord(
             lead_id=lead_id,
             received_at=now,
             source_agent=source_agent(self.request).name,
@@ -236,9 +236,8 @@ class PreparedLead:
             stock=found.stock or None if found else None,
             caller=self.caller.identity or None,
             may_be_same_person_as=first_id,
-            quarantine=WAITING if self.quarantined else None,
-            quarantined_at=now if self.quarantined else None,
         )
+        return replace(record, quarantine=WAITING, quarantined_at=now) if self.quarantined else record
 
     def consent_record(self, grant: Grant, now: datetime) -> ConsentRecord:
         """The record of its consent, with the customer's name and contact points."""

@@ -492,7 +492,6 @@ class BoundedConnection(FastPathConnection):
             self._head_timer = None
 
     def _head_is_late(self) -> None:
-        """Closes the connection, unless an earlier request holds the head back."""
         self._head_timer = None
         if self._held or self._is_answering():
             # The rest of the head may be held back, because an earlier request waits for its response.

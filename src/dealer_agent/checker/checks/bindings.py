@@ -18,7 +18,7 @@ MOST_BYTES = 4_000
 
 def _requests(target: Target) -> list[tuple[bytes, Any]]:
     """The bodies of requests of the reading skills so far, and the SendMessageRequest in each."""
-    found = {}
+    found: dict[bytes, Any] = {}
     for each in target.posted:
         document, defects = read_json(each.request_body) if len(each.request_body) < MOST_BYTES else (None, [])
         message = at(document, "params") if target.is_rpc else document

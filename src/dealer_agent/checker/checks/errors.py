@@ -102,7 +102,7 @@ def _asks_a_skill(exchange: Exchange) -> bool:
     if defects or at(exchange.json, "error.code") in OF_JSON_RPC:
         return False
     known = any(str(at(part, "data.type")) in SKILL_BY_REQUEST_TYPE for part in dicts(at(message, "parts")))
-    if not known or "taskId" in message:
+    if not known or not isinstance(document, dict) or at(message, "taskId") is not None:
         return False
     is_call = at(document, "jsonrpc") == "2.0" and at(document, "method") == "SendMessage"
     return "message" in document or (is_call and type(document.get("id")) in (str, int))

@@ -62,8 +62,8 @@ def wrong_facet(name: str, facet: Any, listings: Sequence[Listing]) -> str | Non
     if (counts := counts_of(facet)) is None:
         raise Skipped(f"{name} is malformed.")
     default = FIELDS[COUNTED[name]].field.absent_means
-    values = [each.get(COUNTED[name], default) for each in listings]
-    expected = Counter(_text(value) for value in values if value is not None)
+    words = [each.get(COUNTED[name], default) for each in listings]
+    expected = Counter(_text(word) for word in words if word is not None)
     # A dealer may show the most frequent values only.
     least = min(counts.values(), default=0)
     left_out = {value for value in expected.keys() - counts.keys() if expected[value] <= least}

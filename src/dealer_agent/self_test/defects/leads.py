@@ -435,7 +435,11 @@ def _has(path: str, good: Callable[[Any], object]) -> Test:
     return test
 
 
-for requirement_id, test in {
+def _equals(wanted: Any) -> Callable[[Any], bool]:
+    return lambda value: bool(value == wanted)
+
+
+for requirement_id, (_member, _wanted) in {
     **{f"vehicle-condition-{word}": ("vehicle_of_interest.condition", word) for word in ("new", "used", "cpo")},
     **{f"trade-in-{word}": ("trade_in.condition", word) for word in ("excellent", "good", "fair", "poor")},
     **{f"contact-{word}": ("customer.preferred_contact", word) for word in ("email", "phone", "any")},
@@ -450,7 +454,7 @@ for requirement_id, test in {
     "duration-15": ("appointment.duration_minutes", 15),
     "duration-120": ("appointment.duration_minutes", 120),
 }.items():
-    refuses(f"leads-valid.{requirement_id}", _has(test[0], lambda value, wanted=test[1]: value == wanted))  # type: ignore[misc]
+    refuses(f"leads-valid.{requirement_id}", _has(_member, _equals(_wanted)))
 for requirement_id, path, is_refused in (
     ("names", "customer.last_name", lambda value: not str(value).isascii()),
     ("email-alone", "customer.phone", lambda value: value is None),

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from sqlalchemy import bindparam, case, delete, func, literal_column, or_, select, tuple_, update
+from sqlalchemy import String, bindparam, case, delete, func, literal_column, or_, select, tuple_, update
 
 from dealer_agent.leads.records import LeadRecord
 from dealer_agent.leads.statuses import REFUSED, RELEASED, WAITING, Mark, QuarantineState
@@ -71,7 +71,7 @@ FIND_WAITING_OF = (
     .where(
         *_WAITS,
         _OF_CALLER,
-        tuple_(*_BY_WAIT) > tuple_(bindparam("after_time", type_=UtcTime), bindparam("after_id")),
+        tuple_(*_BY_WAIT) > tuple_(bindparam("after_time", type_=UtcTime), bindparam("after_id", type_=String)),
     )
     .order_by(*_BY_WAIT)
     .limit(bindparam("limit"))

@@ -109,10 +109,17 @@ FIND_WITHDRAWN = Prepared(
     )
 )
 
-NEW_LEAD = tuple(name for name in LeadRecord.__dataclass_fields__ if name not in ("erased_at", "mark"))
-"""The columns of a new lead. All others are empty."""
-# Only these: a lead with more parameters takes longer, and every other lead waits meanwhile.
-ADD_LEAD = Prepared(insert(leads).values({name: bindparam(name) for name in ("dealer_id", *NEW_LEAD)}))
+HELD = ("quarantine", "quarantined_at")
+NEW_LEAD = tuple(name for name in LeadRecord.__dataclass_fields__ if name not in (*HELD, "erased_at", "mark"))
+"""The columns of a new lead. All others are empty; a lead in quarantine also has those of HELD."""
+
+
+def _add_lead(names: Iterable[str]) -> Prepared:
+    # Only these: a lead with more parameters takes longer, and every other lead waits meanwhile.
+    return Prepared(insert(leads).values({name: bindparam(name) for name in ("dealer_id", *names)}))
+
+
+ADD_LEAD, ADD_HELD_LEAD = _add_lead(NEW_LEAD), _add_lead((*NEW_LEAD, *HELD))
 ADD_CONTACT = Prepared(upsert(lead_contacts, "NOTHING"))
 ADD_EVENT = insert(lead_events)
 ADD_REFUSAL = insert(refusals)
@@ -227,7 +234,10 @@ def record_lead(
     for column in ENCRYPTED:
         if row[column.name] is not None:
             row[column.name] = tx.encrypt(row[column.name], column, lead.lead_id)
-    ADD_LEAD.add(tx, row)
+    if lead.quarantine is None:
+        ADD_LEAD.add(tx, row)
+    else:
+        ADD_HELD_LEAD.add(tx, row | {name: getattr(lead, name) for name in HELD})
     record_contacts(tx, lead, contacts, vehicle_key)
     if consent.customer is None:
         consent = replace(consent, customer=lead.customer)
