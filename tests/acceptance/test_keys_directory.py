@@ -126,7 +126,7 @@ def test_the_settings_for_a_server_serve_the_directory(program: str, tmp_path: P
     public = written(key, "--as", origin, "--write", tmp_path / "public")
     settings = tmp_path / "settings"
     settings.write_text((NGINX if program == "nginx" else CADDY).format(port=port, folder=tmp_path), "utf-8")
-    options = (
+    options: list[str | Path] = (
         ["-p", tmp_path, "-c", settings]
         if program == "nginx"
         else ["run", "--adapter", "caddyfile", "--config", settings]

@@ -105,17 +105,18 @@ def test_a_lead_of_the_library_is_that_of_its_origin(known: Known) -> None:
 
 
 def test_a_wrong_signature_is_an_error_with_a_reason_and_advice(known: Known) -> None:
-    def refused() -> errors.AuthRequired | None:
+    found: list[errors.AuthRequired] = []
+
+    def is_refused() -> bool:
         stranger = Signer(new_key(), known.directory.origin)
         with SyncDealerAgent.discover(known.url, signer=stranger) as agent:
             try:
                 agent.search()
             except errors.AuthRequired as error:
-                return error
-            return None
+                found.append(error)
+        return bool(found)
 
-    found: list[errors.AuthRequired] = []
-    eventually("the key is known to be wrong", lambda: found.extend(filter(None, [refused()])) or bool(found))
+    eventually("the key is known to be wrong", is_refused)
     assert (found[0].reason, found[0].http_status) == ("unknown_key", 401)
     assert "keys directory --check" in found[0].advice
 

@@ -57,16 +57,26 @@ class Signer(httpx.Auth):
             raise InvalidRequest(f"The key {path} cannot be read: {error.strerror}.") from None
 
     @property
+    def key(self) -> "PrivateKey":
+        """The key."""
+        return self._signer.key
+
+    @property
     def thumbprint(self) -> str:
         """The name of the key in signatures and in the key directory (RFC 7638)."""
-        return self._signer.key.thumbprint
+        return self.key.thumbprint
 
-    def sign(self, request: httpx.Request) -> None:
-        """Adds the headers of a signature to a request whose body is read. Earlier ones are replaced."""
+    def sign(self, request: httpx.Request, *, shift: float = 0.0) -> None:
+        """Adds the headers of a signature to a request whose body is read. Earlier ones are replaced.
+
+        The signature is made `shift` seconds after now: for tests of others.
+        """
         path, _, query = request.url.raw_path.decode("ascii").partition("?")
         # httpx writes the host of a URL in lower case, and leaves out the default port.
         authority = request.headers["host"].lower()
-        request.headers.update(self._signer.sign(request.method, authority, path, query, request.content, time.time()))
+        request.headers.update(
+            self._signer.sign(request.method, authority, path, query, request.content, time.time() + shift)
+        )
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
         """Signs each request of an httpx client."""
