@@ -49,7 +49,14 @@ bad_tokens = ""
 """
 QUIET = '[logs]\naccess = false\nlevel = "error"\n'
 PUBLISHED = '[published_versions]\nserved = ["1.0", "1.1", "1.2", "1.3", "next"]\n'
-ASKS_FOR_TOKENS = '[auth]\nmode = "bearer"\n'
+ASKS_FOR_TOKENS = """
+[auth]
+mode = "bearer"
+
+[[auth.issuers]]
+issuer = "https://login.invalid"
+token_url = "https://login.invalid/token"
+"""
 SIGNED_AS = "https://checker.invalid"
 """The origin of the agent that signs. Nobody can fetch its key."""
 CLIENT = ("198.51.100.7", 40_000)

@@ -201,8 +201,9 @@ def broken(
     signed: bool = False,
     base: str = LISTENS_AT,
 ) -> Callable[[Breaking], Breaking]:
-    """Registers a function as a defect. With `token`, every skill needs a token, and the run has one. With `signed`, the
-    run signs its requests, and the dealer knows its keys.
+    """Registers a function as a defect. With `token`, every skill needs a token, and the run has one.
+
+    With `signed`, the run signs its requests, and the dealer knows its keys.
 
     `base` is the address that the run is given. The dealer answers at every address. Raises ValueError for a name that
     occurs twice, and KeyError for one without a sentence.

@@ -135,9 +135,9 @@ OF_LEADS: dict[str, Probe] = {
 
 
 async def _require_answer(target: Target) -> None:
-    """Skips the check if the agent refuses the request without a signature, too."""
-    exchange = await target.send(target.payload(target.reading_skills()[0]))
-    need(is_answered(exchange), "The agent refuses the request also without a wrong signature.")
+    """Skips the check if the agent refuses the request without a signature: then no refusal shows anything."""
+    exchange = await target.post(_content(target), without_token=not target.token)
+    need(is_answered(exchange), "The agent refuses the request without a signature. It may need --token.")
 
 
 async def _shows(target: Target, others: list[Probe]) -> bool:
@@ -208,9 +208,6 @@ async def _(target: Target) -> None:
 @check("signed.answered")
 async def _(target: Target) -> None:
     signer, content = _signer(target), _content(target)
-    unsigned = await target.post(content, fresh=True, without_token=True)
-    need(is_answered(unsigned), "The agent refuses the request also without a signature.")
-    exchange = await target.post(
-        content, (*JSON_HEADERS, *_signed(target, signer, content).items()), fresh=True, without_token=True
-    )
+    await _require_answer(target)
+    exchange = await _post(target, content, _signed(target, signer, content))
     expect(is_answered(exchange), f"The signed request is refused with HTTP {exchange.status}.", exchange)
