@@ -11,18 +11,21 @@ from typing import Any
 
 import httpx
 import pytest
+from a2a.client import A2ACardResolver, ClientConfig, ClientFactory
+from a2a.types.a2a_pb2 import SendMessageRequest
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from google.protobuf.json_format import MessageToDict, ParseDict
+from mcp import ClientSession, StdioServerParameters
+from mcp.client.stdio import stdio_client
 from tests.acceptance.asking import body
 from tests.acceptance.dealers import stocked_dealer
-from tests.acceptance.running import Running, command_here, eventually, serving
+from tests.acceptance.running import COMMAND, Running, command_here, eventually, serving
 from tests.acceptance.test_signed_requests import SETTINGS
 from tests.client.dealers import CONSENT, CUSTOMER
 from tests.servers.key_directory import KeyDirectory, key_directory, new_key
 
 from dealer_agent.client import DealerAgent, Signer, SyncDealerAgent, errors
 from dealer_agent.http_signatures.keys import PrivateKey
-
-pytestmark = pytest.mark.requirement("signed-requests")
 
 
 @dataclass
@@ -46,16 +49,18 @@ class Known:
         return ("--sign", str(self.file), "--as", self.directory.origin)
 
     def caller_of(self, ask: Callable[[], object]) -> str | None:
-        """The caller in the log line of the request that a function makes last."""
-        before = len(self._lines())
+        """The caller in the log line of the last request that a function makes."""
         ask()
-        eventually("the request is in the log", lambda: len(self._lines()) > before)
-        found: str | None = self._lines()[-1].get("caller")
-        return found
+        # The log is written late, and in the order of the requests.
+        last = httpx.post(f"{self.url}/message:send", json=body("inventory.search")).json()["message"]["messageId"]
+        eventually("the requests are in the log", lambda: last in self._callers())
+        callers = self._callers()
+        return [*callers.values()][[*callers].index(last) - 1]
 
-    def _lines(self) -> list[dict[str, Any]]:
+    def _callers(self) -> dict[str, str | None]:
+        """The callers of all requests to skills, by id."""
         lines = (json.loads(line) for line in self.running.stderr().splitlines() if line.startswith("{"))
-        return [line for line in lines if "skill" in line]
+        return {line["request_id"]: line.get("caller") for line in lines if "skill" in line}
 
     def lead(self, lead_id: str) -> dict[str, Any]:
         shown = command_here("leads", "show", lead_id, "--json", "--dir", self.running.folder, cwd=None)
@@ -85,6 +90,7 @@ def is_known(known: Known) -> bool:
         return known.caller_of(agent.facets) == known.directory.origin
 
 
+@pytest.mark.requirement("signed-requests")
 @pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON"])
 @pytest.mark.parametrize("path", ["", "/aap/1.3"])
 def test_the_service_knows_who_calls_with_the_library(known: Known, binding: Any, path: str) -> None:
@@ -97,6 +103,7 @@ def test_the_service_knows_who_calls_with_the_library(known: Known, binding: Any
     assert known.caller_of(lambda: asyncio.run(search())) == known.directory.origin
 
 
+@pytest.mark.requirement("signed-leads")
 def test_a_lead_of_the_library_is_that_of_its_origin(known: Known) -> None:
     lead: dict[str, Any] = {"customer": CUSTOMER, "consent": CONSENT, "source_agent": "Somebody Else"}
     with SyncDealerAgent.discover(known.url, signer=known.signer) as agent:
@@ -104,6 +111,7 @@ def test_a_lead_of_the_library_is_that_of_its_origin(known: Known) -> None:
     assert known.lead(receipt.lead_id)["caller"] == known.directory.origin
 
 
+@pytest.mark.requirement("wrong-signature")
 def test_a_wrong_signature_is_an_error_with_a_reason_and_advice(known: Known) -> None:
     found: list[errors.AuthRequired] = []
 
@@ -121,6 +129,7 @@ def test_a_wrong_signature_is_an_error_with_a_reason_and_advice(known: Known) ->
     assert "keys directory --check" in found[0].advice
 
 
+@pytest.mark.requirement("signed-requests")
 def test_any_program_that_uses_httpx_can_sign(known: Known) -> None:
     def post(auth: httpx.Auth | None) -> int:
         with httpx.Client(auth=auth) as client:
@@ -130,6 +139,49 @@ def test_any_program_that_uses_httpx_can_sign(known: Known) -> None:
     assert known.caller_of(lambda: post(None)) is None
 
 
+@pytest.mark.requirement("signed-requests")
+@pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON"])
+def test_the_official_a2a_client_signs_with_our_hook(known: Known, binding: str) -> None:
+    async def search() -> None:
+        async with httpx.AsyncClient(auth=known.signer, timeout=60) as http:
+            card = await A2ACardResolver(http, known.url).get_agent_card()
+            config = ClientConfig(
+                httpx_client=http,
+                supported_protocol_bindings=[binding],
+                streaming=False,
+                accepted_output_modes=["application/json"],
+            )
+            client = ClientFactory(config).create(card)
+            request = ParseDict(body("inventory.search"), SendMessageRequest())
+            events = [event async for event in client.send_message(request)]
+        (part,) = events[0].message.parts
+        assert MessageToDict(part.data)["data"]["total"] == 3
+
+    assert known.caller_of(lambda: asyncio.run(search())) == known.directory.origin
+
+
+@pytest.mark.outside_protocol("checker")
+def test_the_checker_calls_as_a_signed_agent(known: Known) -> None:
+    options = ("--only", "signed", "--profile", "dealer-agent", "--leads", "--revision", "1.0.0", "--json")
+    done = command_here("check", known.url, *options, *known.options, cwd=None)
+    found = json.loads(done.stdout)
+    assert done.returncode == 0, done.stdout
+    assert {each["outcome"] for each in found["verdicts"]} == {"pass"}
+
+
+@pytest.mark.outside_protocol("the command mcp")
+def test_the_tools_of_a_host_sign(known: Known) -> None:
+    async def search() -> None:
+        program = StdioServerParameters(command=COMMAND, args=["mcp", known.url, *known.options])
+        async with stdio_client(program) as streams, ClientSession(*streams) as session:
+            await session.initialize()
+            answer = await session.call_tool("inventory_search", {})
+            assert not answer.is_error
+
+    assert known.caller_of(lambda: asyncio.run(search())) == known.directory.origin
+
+
+@pytest.mark.requirement("signed-requests")
 def test_ask_signs(known: Known) -> None:
     def ask(*options: str) -> None:
         done = command_here("ask", known.url, "search", "--json", *options, cwd=None)
@@ -139,6 +191,7 @@ def test_ask_signs(known: Known) -> None:
     assert known.caller_of(ask) is None
 
 
+@pytest.mark.requirement("signed-requests")
 @pytest.mark.parametrize(
     ("options", "message"),
     [
