@@ -51,7 +51,7 @@ def _origin(text: str | None) -> str | None:
 def directory(
     key: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[KEY]...", help="Files with private keys: PEM without a password, or a JWK."),
+        typer.Argument(metavar="KEY", help="Files with private keys: PEM without a password, or a JWK."),
     ] = None,
     new: Annotated[
         Path | None, typer.Option("--new", metavar="FILE", help="Write a new Ed25519 key into a new file.")
