@@ -34,7 +34,7 @@ from dealer_agent.http_signatures.web_bot_auth import (
     verify_request,
 )
 
-pytestmark = pytest.mark.outside_protocol("signatures of requests")
+pytestmark = pytest.mark.requirement("signed-requests", "signed-leads", "wrong-signature")
 WHOLE: list[Component] = [("@authority", {}), ("signature-agent", {})]
 
 

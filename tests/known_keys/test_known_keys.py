@@ -26,7 +26,7 @@ from dealer_agent.storage import key_sets
 from dealer_agent.storage.key_sets import MAX_ASKED_A_MINUTE, ask_for_keys, find_source, put_keys
 from dealer_agent.storage.store import Store
 
-pytestmark = pytest.mark.outside_protocol("the keys of agents")
+pytestmark = pytest.mark.requirement("known-keys")
 OWNER = "example-motors"
 HERE = AddressRule((ip_network("127.0.0.0/8"),))
 

@@ -360,7 +360,7 @@ def test_a_refused_token_is_a_plain_401(open_dealership: OpenDealership, version
     for token in (None, "wrong"):
         answer = buyer.ask_raw(body(data(version, "dealer.information")), token=token)
         assert answer.status_code == 401
-        assert answer.headers["www-authenticate"].startswith("Bearer resource_metadata=")
+        assert answer.headers["www-authenticate"] == "Bearer"
         assert "token" in answer.text
     _, text = opened.new_token()
     # The running service learns of a new token a moment later.

@@ -169,7 +169,8 @@ def test_a_dealer_without_issuers_names_none(dealership: Dealership) -> None:
 
 @pytest.mark.requirement("protected-resource")
 def test_below_a_base_path_the_metadata_is_at_both_addresses(open_dealership: OpenDealership) -> None:
-    opened = open_dealership('[service]\nbase_path = "/agent"\n[auth]\nmode = "bearer"\n' + NO_LIMITS)
+    issued = settings("https://login.example", 'mode = "bearer"')
+    opened = open_dealership('[service]\nbase_path = "/agent"\n' + issued + NO_LIMITS)
     refused = opened.post(message("inventory.search"), "/agent/message:send")
     assert challenge_of(refused)["resource_metadata"] == f"{LISTENS_AT}{METADATA}/agent"
     for path in (f"{METADATA}/agent", f"/agent{METADATA}", METADATA):

@@ -68,6 +68,7 @@ def test_a_lead_through_mcp_is_that_of_the_agent_that_signs(opened: Dealership) 
         assert database.execute("SELECT caller FROM leads").fetchall() == [(ORIGIN,)]
 
 
+@pytest.mark.requirement("wrong-signature", "replayed-signatures")
 def test_a_signature_of_another_body_or_one_that_was_used_is_refused(opened: Dealership) -> None:
     body, other = call("inventory_search", {}), call("inventory_search", {"filters": {"make": ["Honda"]}})
     signature = sign(body)
@@ -78,4 +79,4 @@ def test_a_signature_of_another_body_or_one_that_was_used_is_refused(opened: Dea
     ):
         assert refused.status_code == 401
         assert refused.json()["error"]["message"].startswith("AUTH_REQUIRED: ")
-        assert refused.headers["www-authenticate"].startswith("Bearer resource_metadata=")
+        assert refused.headers["www-authenticate"] == "Bearer"
