@@ -13,7 +13,8 @@ from tests.server.dealership import LISTENS_AT
 
 from dealer_agent.checker.events import Verdict
 from dealer_agent.checker.runner import Options
-from dealer_agent.self_test.dealer import make_dealer
+from dealer_agent.client import Signer
+from dealer_agent.self_test.dealer import make_dealer, signer
 
 pytestmark = pytest.mark.outside_protocol("checker")
 
@@ -78,6 +79,10 @@ def test_no_check_of_leads_fails_on_our_own_agent(honest: HonestAgent) -> None:
     assert outcomes(verdicts)["pass"] > 90
 
 
+PROOFS = ("signed", "authentication", "cards", "envelope", "http")
+"""Subjects that are about who calls, or that send requests of every form."""
+
+
 @each_card
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_no_check_fails_on_an_agent_with_other_settings(
@@ -99,6 +104,30 @@ def test_a_dealer_that_asks_for_tokens_passes_with_one(
     verdicts = check_agent(asking_for_tokens, Options(rate=1e9, revisions=revisions, token=asking_for_tokens.token))
     assert bad(verdicts) == {}
     assert outcomes(verdicts)["pass"] > 500
+
+
+def test_a_run_that_signs_checks_all_that_is_signed(honest: HonestAgent, asking_for_tokens: HonestAgent) -> None:
+    for agent, token in ((honest, None), (asking_for_tokens, asking_for_tokens.token)):
+        options = Options(rate=1e9, revisions={"1.0.0"}, token=token, signer=signer(), leads=True, only=PROOFS)
+        verdicts = check_agent(agent, options)
+        assert bad(verdicts) == {}
+        signed = {each.requirement.id: each.sentence for each in verdicts if each.requirement.subject == "signed"}
+        assert signed == dict.fromkeys(signed, "")
+
+
+def test_a_run_that_signs_needs_no_token(asking_for_tokens: HonestAgent) -> None:
+    options = Options(rate=1e9, revisions={"1.0.0"}, signer=signer(), only=("search.total", "signed"))
+    verdicts = check_agent(asking_for_tokens, options)
+    assert bad(verdicts) == {}
+    assert {each.requirement.id for each in verdicts if each.outcome == "pass"} == {"search.total", "signed.failure"}
+
+
+def test_an_agent_that_knows_no_keys_of_the_run_is_no_failure(honest: HonestAgent) -> None:
+    unknown = Signer(signer().key, "https://nobody.invalid")
+    verdicts = check_agent(honest, Options(rate=1e9, revisions={"1.0.0"}, signer=unknown, only=("signed",)))
+    said = {each.requirement.id: each.sentence for each in verdicts if each.outcome != "pass"}
+    assert said.keys() == {"signed.wrong", "signed.body", "signed.replayed", "signed.lead-body", "signed.lead-digest"}
+    assert "keys directory --check https://nobody.invalid" in said["signed.wrong"]
 
 
 @each_card

@@ -5,12 +5,14 @@ import asyncio
 import inspect
 import re
 import types
+from contextlib import chdir
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from tests.acceptance.running import command_here
 from tests.client.dealers import CONSENT, CUSTOMER
 
 from dealer_agent.client import DealerAgent, errors
@@ -87,9 +89,10 @@ def test_all_problems_of_a_request_come_at_once(demo: str) -> None:
     [("client-library.md", "asyncio"), ("client-library.md", "trio"), ("buyer-agent.md", "asyncio")],
 )
 def test_the_code_of_a_guide_runs_as_it_is_written(
-    demo: str, page: str, backend: str, capsys: pytest.CaptureFixture[str]
+    demo: str, page: str, backend: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """All blocks of a page in their order, as in `python -m asyncio`."""
+    assert command_here("keys", "directory", "--new", tmp_path / "agent.pem").returncode == 0
     text = (ROOT / "docs" / "how-to" / page).read_text("utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     assert blocks
@@ -103,5 +106,6 @@ def test_the_code_of_a_guide_runs_as_it_is_written(
             if inspect.isawaitable(result):
                 await result
 
-    anyio.run(run, backend=backend)
+    with chdir(tmp_path):
+        anyio.run(run, backend=backend)
     assert "Honda" in capsys.readouterr().out

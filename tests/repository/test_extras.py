@@ -121,3 +121,10 @@ def test_a_buyers_command_asks_a_dealer_without_the_packages_of_the_service() ->
     done = run("dealer-agent", CALLS.format(calls=[["ask", "http://127.0.0.1:9", "search"]]))
     assert "cannot be reached" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_signer_names_the_extra_that_is_missing() -> None:
+    program = "from dealer_agent.client import Signer\nSigner.from_file('agent.pem', 'https://agent.example')"
+    done = run("dealer-agent", program)
+    assert done.stderr.splitlines()[-1].endswith("pip install 'dealer-agent[signatures]'")
+    assert "No such file" in run("dealer-agent[signatures]", program).stderr.splitlines()[-1]

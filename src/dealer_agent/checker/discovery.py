@@ -10,6 +10,7 @@ from dealer_agent.checker.outcome import NotChecked, Skipped
 from dealer_agent.checker.target import Stock, Target
 from dealer_agent.checker.wire import Wire
 from dealer_agent.client.card import parse_url
+from dealer_agent.client.signing import Signer
 from dealer_agent.protocol.well_known import CARD_PATH, CARD_TYPE, CATALOG_PATH
 
 MOST_CARDS = 20
@@ -42,7 +43,9 @@ async def find_cards(wire: Wire, url: str) -> list[Card]:
     return found[:MOST_CARDS]
 
 
-async def targets_of(wire: Wire, card: Card, token: str | None, *, leads: bool) -> list[Target]:
+async def targets_of(
+    wire: Wire, card: Card, token: str | None, *, leads: bool, signer: Signer | None = None
+) -> list[Target]:
     """The targets of a card: each interface in each vocabulary. The token is for interfaces on the card's host.
 
     A card that names no interface is a target nevertheless: what it says of interfaces is checked.
@@ -53,8 +56,8 @@ async def targets_of(wire: Wire, card: Card, token: str | None, *, leads: bool) 
     for interface in card.interfaces:
         stock = Stock()
         sent = token if card.is_at_home(interface.url) else None
-        vendors = card.vendors or await _answered_vendors(wire, card, interface, sent)
-        found += [Target(card, interface, vendor, wire, stock, sent, leads) for vendor in vendors]
+        vendors = card.vendors or await _answered_vendors(wire, card, interface, sent, signer)
+        found += [Target(card, interface, vendor, wire, stock, sent, leads, signer) for vendor in vendors]
     return found
 
 
@@ -86,11 +89,13 @@ def _joined(base: str, url: str) -> str:
         return ""
 
 
-async def _answered_vendors(wire: Wire, card: Card, interface: Interface, token: str | None) -> list[str]:
+async def _answered_vendors(
+    wire: Wire, card: Card, interface: Interface, token: str | None, signer: Signer | None
+) -> list[str]:
     """The vocabularies in which an interface answers, if its card names none."""
     found = []
     for vendor in (DEFAULT_VENDOR, "autoagent"):
-        target = Target(card, interface, vendor, wire, Stock(), token)
+        target = Target(card, interface, vendor, wire, Stock(), token, signer=signer)
         try:
             exchange = await target.send({"type": "dealer.information.request"})
         except (NotChecked, Skipped):

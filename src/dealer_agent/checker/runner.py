@@ -13,6 +13,7 @@ from dealer_agent.checker.events import CheckStarted, Event, Place, RunEnded, Ru
 from dealer_agent.checker.requirement import Requirement, requirements
 from dealer_agent.checker.target import Target
 from dealer_agent.checker.wire import REQUEST_SECONDS, Wire
+from dealer_agent.client.signing import Signer
 
 OF_INTERFACES = (
     "cards.spelling",
@@ -32,6 +33,7 @@ class Options:
 
     `only` are ids of requirements, or beginnings of ids (`search`, `search.filter`). Empty collections select all.
     `profiles` adds their requirements. `leads` allows checks that submit leads of a marked test customer.
+    `signer` signs all requests to interfaces of the dealer.
     """
 
     only: Collection[str] = ()
@@ -43,6 +45,7 @@ class Options:
     leads: bool = False
     rate: float = 50.0
     seconds: float = 600.0
+    signer: Signer | None = None
 
 
 def open_client() -> httpx.AsyncClient:
@@ -58,7 +61,7 @@ async def run_checks(url: str, options: Options, client: httpx.AsyncClient, list
     found = await find_cards(wire, url)
     cards = [card for card in found if not options.revisions or card.revision.name in options.revisions]
     for card in cards:
-        targets += await targets_of(wire, card, options.token, leads=options.leads)
+        targets += await targets_of(wire, card, options.token, leads=options.leads, signer=options.signer)
     targets = [each for each in targets if _chosen(each, options)]
     planned = list(plan(targets, options.only, options.profiles))
     places = tuple(dict.fromkeys(place for place, *_ in planned))

@@ -17,6 +17,7 @@ from dealer_agent.checker.outcome import Failed, NotChecked, Skipped, Unprepared
 from dealer_agent.checker.reply import data_of
 from dealer_agent.checker.revision import Binding, Revision
 from dealer_agent.checker.wire import Wire
+from dealer_agent.client.signing import Signer
 from dealer_agent.protocol.card import A2A_VERSION
 from dealer_agent.protocol.skill import SKILL_BY_ID, SKILL_BY_REQUEST_TYPE
 
@@ -86,6 +87,7 @@ class Target:
     stock: Stock
     token: str | None = None
     leads: bool = False
+    signer: Signer | None = None
     exchanges: list[Exchange] = field(default_factory=list)
 
     @property
@@ -165,15 +167,19 @@ class Target:
         """The exchange of any request. `fresh` and `patient` are explained at `Wire.request`.
 
         Nothing is sent to another origin than the card's without TLS: a card could name a service of this machine. Then
-        NotChecked is raised. The token is sent to the interface only, and only on the origin of the card. Without a
-        token, a 401 skips the check, unless `without_token` says that the check wants none. Headers that the revision
-        requires are added. A header with an empty value is left out.
+        NotChecked is raised. The token is sent to the interface only, and only on the origin of the card. The same
+        requests are signed if the run has a signer, except those that have a signature. `without_token` says that the
+        check wants neither. Without a token, a 401 for another request without a signature of the check skips the
+        check. Headers that the revision requires are added. A header with an empty value is left out.
         """
         at_home = self.card.is_at_home(url)
         if not at_home and not url.startswith("https://"):
             raise NotChecked(f"Nothing is sent to {url}, which is on another origin than the card, and not encrypted.")
-        if self.token and not without_token and at_home and url.startswith(self.interface.url):
+        is_signed = any(name.lower() == "signature-input" for name, _ in headers)
+        is_known = not without_token and at_home and url.startswith(self.interface.url)
+        if self.token and is_known:
             headers = (*headers, ("Authorization", f"Bearer {self.token}"))
+        signer = self.signer if is_known and not is_signed else None
         required: Headers = ()
         if self.revision.needs_version_header and method == "POST" and url.startswith(self.interface.url):
             extension = next((each["uri"] for each in self.card.extensions), "")
@@ -183,9 +189,9 @@ class Target:
             *(each for each in headers if each[1]),
             *(each for each in required if each[0].lower() not in given),
         )
-        exchange = await self.wire.request(method, url, content, headers, fresh=fresh, patient=patient)
+        exchange = await self.wire.request(method, url, content, headers, fresh=fresh, patient=patient, signer=signer)
         self.exchanges.append(exchange)
-        if exchange.status == 401 and not self.token and not without_token:
+        if exchange.status == 401 and not self.token and not without_token and not is_signed:
             raise Skipped("The target asks for a token. Give one with --token.")
         return exchange
 

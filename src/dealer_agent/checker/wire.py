@@ -11,6 +11,7 @@ import httpx
 
 from dealer_agent.checker.exchange import Exchange, Headers
 from dealer_agent.checker.outcome import NotChecked
+from dealer_agent.client.signing import Signer
 from dealer_agent.client.transport import seconds_to_wait
 
 RESPONSE_LIMIT = 16 * 2**20
@@ -96,20 +97,23 @@ class Wire:
         *,
         fresh: bool = False,
         patient: bool = True,
+        signer: Signer | None = None,
     ) -> Exchange:
         """The exchange of one request. With `patient`, a refusal for its rate is waited for, and it is sent again.
 
+        With a `signer`, it is signed each time that it is sent.
+
         Raises NotChecked if no response arrives, if it or all of the run are too large, or if the time is over.
         """
-        key = (method, url, content, tuple(headers))
+        key = (method, url, content, (*headers, ("signature-agent", signer.origin)) if signer else tuple(headers))
         if not fresh and key in self._kept:
             return self._kept[key]
-        exchange = await self._send(method, url, content, headers)
+        exchange = await self._send(method, url, content, headers, signer)
         retries = 0
         while patient and exchange.is_refused_for_its_rate and retries < MOST_RETRIES:
             seconds = seconds_to_wait(exchange.header("retry-after") or "")
             await self._wait(1.0 if seconds is None else min(seconds, LONGEST_WAIT))
-            exchange = await self._send(method, url, content, headers)
+            exchange = await self._send(method, url, content, headers, signer)
             retries += 1
         if patient and exchange.is_refused_for_its_rate:
             raise NotChecked("The target answers 429 (too many requests), even after waiting as long as it asked.")
@@ -124,7 +128,7 @@ class Wire:
         if seconds > 0:
             await asyncio.sleep(seconds)
 
-    async def _send(self, method: str, url: str, content: bytes, headers: Headers) -> Exchange:
+    async def _send(self, method: str, url: str, content: bytes, headers: Headers, signer: Signer | None) -> Exchange:
         """Sends one request, with no default headers of the client. Waits between requests. Raises NotChecked."""
         now = time.monotonic()
         start = max(now, self._next)
@@ -138,6 +142,8 @@ class Wire:
             request = self._client.build_request(method, url, content=content or None)
             kept = [(name, value) for name, value in request.headers.raw if name.lower() in _NEEDED]
             request.headers = httpx.Headers([*kept, *((name.encode(), value.encode()) for name, value in headers)])
+            if signer is not None:
+                signer.sign(request)
             async with asyncio.timeout(min(RESPONSE_SECONDS, max(0.0, self._deadline - time.monotonic()))):
                 response = await self._client.send(request, stream=True)
                 try:

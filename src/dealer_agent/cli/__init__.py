@@ -44,6 +44,9 @@ COMMANDS = {
     "inventory": Row("Import the inventory, and see what it contains.", group="app"),
     "feeds": Row("See and run the feeds that are imported without a person.", group="app"),
     "keys": Row("Create, list and replace the keys to customer data.", group="app"),
+    "keys directory": Row(
+        "Make the key of an agent that signs its requests, and its directory.", "signatures", module="key_directory"
+    ),
     "leads": Row("See, export and erase the leads that buyers sent.", group="app"),
     "appointments": Row("See, arrange, change and subscribe to the visits of customers.", group="app"),
     "deliveries": Row("See whether leads arrived at their CRMs, and send them again.", group="app"),
@@ -58,8 +61,11 @@ COMMANDS = {
         "Ask any dealer agent: who it is, what is in stock, for one vehicle, or to take a lead.", "", group="app"
     ),
 }
-"""The commands in the order of the help. `group` names the commands of a group in its module."""
-PACKAGES = {"server": "sqlalchemy", "check": "jsonschema_rs", "mcp": "mcp"}
+"""The commands in the order of the help. `group` names the commands of a group in its module.
+
+A name of two words is a command of a group that needs another extra than its group.
+"""
+PACKAGES = {"server": "sqlalchemy", "check": "jsonschema_rs", "mcp": "mcp", "signatures": "cryptography"}
 """A package of each extra, which shows whether the extra is installed."""
 
 
@@ -67,8 +73,8 @@ class _LazyCommands(TyperGroup):
     """Imports the module of a command only to run it: the imports of all commands take more than a second."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - as the base has it
-        """The names, in the order of the help."""
-        return list(COMMANDS)
+        """The names, in the order of the help. The group has those of two words."""
+        return [name for name in COMMANDS if " " not in name]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
         """The command or group of this name, imported; None for an unknown name."""
@@ -82,7 +88,7 @@ class _LazyCommands(TyperGroup):
             from dealer_agent.cli.command import as_typer_command
 
             single = typer.Typer(add_completion=False)
-            function = as_typer_command(getattr(module, cmd_name), getattr(module, "OPENING", None))
+            function = as_typer_command(getattr(module, cmd_name.split()[-1]), getattr(module, "OPENING", None))
             single.command(epilog=getattr(module, "EXIT_CODES", None))(function)
             command = get_command(single)
             # A line of the list says what the command does better than the first sentence of its function.
@@ -97,6 +103,8 @@ class _LazyCommands(TyperGroup):
             from dealer_agent.protocol.did_you_mean import did_you_mean
 
             ctx.fail(f"No such command '{args[0]}'{did_you_mean(args[0], [*COMMANDS])}")
+        if " ".join(args[:2]) in COMMANDS:
+            args = [" ".join(args[:2]), *args[2:]]
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
+from pathlib import Path
 from typing import Annotated, Any, Final, Literal, NoReturn, TypeVar
 
 import anyio
@@ -16,8 +17,9 @@ import msgspec
 import typer
 
 from dealer_agent.cli.command import Opening
+from dealer_agent.cli.signer_options import AsOption, SignOption, read_signer
 from dealer_agent.cli.terminal import err, fail, out, plain
-from dealer_agent.client import DealerAgent, DealerAgentError, HttpExchange
+from dealer_agent.client import DealerAgent, DealerAgentError, HttpExchange, Signer
 from dealer_agent.client.errors import InvalidRequest, NotADealerAgent, Refused, Unreachable
 from dealer_agent.client.result import Result
 from dealer_agent.mcp_tools.words import SkillData, result_text
@@ -61,6 +63,7 @@ class Session:
     url: str
     given: dict[str, Any]
     token: str | None
+    signer: Signer | None
     wire: bool
     binding: Literal["JSONRPC", "HTTP+JSON"] | None
 
@@ -74,6 +77,7 @@ class Session:
             discovered = DealerAgent.discover(
                 self.url,
                 token=self.token,
+                signer=self.signer,
                 binding=self.binding,
                 user_agent="ask",
                 on_exchange=print_exchange if self.wire else None,
@@ -192,16 +196,24 @@ BindingOption = Annotated[
 _COMMON: Final = {
     "context": (typer.Context, inspect.Parameter.empty),
     "token": (TokenOption, None),
+    "sign": (SignOption, None),
+    "origin": (AsOption, None),
     "wire": (WireOption, False),
     "binding": (BindingOption, None),
 }
 
 
 def _session(
-    context: typer.Context, token: str | None, wire: bool, binding: Any, **members: Any
+    context: typer.Context,
+    token: str | None,
+    sign: Path | None,
+    origin: str | None,
+    wire: bool,
+    binding: Any,
+    **members: Any,
 ) -> nullcontext[Session]:
     given = msgspec.to_builtins({name: value for name, value in members.items() if _is_given(value)})
-    return nullcontext(Session(context.obj, given, token, wire, binding))
+    return nullcontext(Session(context.obj, given, token, read_signer(sign, origin), wire, binding))
 
 
 def _search(**options: Any) -> nullcontext[Session]:

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from dealer_agent.cli.command import JsonOption
 from dealer_agent.cli.self_test import run_self_test
+from dealer_agent.cli.signer_options import AsOption, SignOption, read_signer
 from dealer_agent.cli.terminal import counted, fail, out, plain, progress, terminal_width
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ def check(
     token: Annotated[
         str | None, typer.Option("--token", envvar="DEALER_AGENT_CHECK_TOKEN", help="A bearer token for the agent.")
     ] = None,
+    sign: SignOption = None,
+    origin: AsOption = None,
     leads: Annotated[
         bool, typer.Option("--leads", help="Submit test leads, too. Each is marked as a test and names no real person.")
     ] = False,
@@ -101,7 +104,16 @@ def check(
         raise typer.BadParameter("an address begins with http:// or https://", param_hint="URL")
     reports = _writable(report or [])
     options = Options(
-        only or (), profile or (), revision or (), binding or (), vocabulary or (), token, leads, rate, time
+        only or (),
+        profile or (),
+        revision or (),
+        binding or (),
+        vocabulary or (),
+        token,
+        leads,
+        rate,
+        time,
+        read_signer(sign, origin),
     )
     _require_known(options)
     result = Result(url, datetime.now(UTC), strict=strict, expected=_known_failures(expected))

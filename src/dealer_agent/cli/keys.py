@@ -1,4 +1,4 @@
-"""`dealer-agent keys`: the keys that customer data is encrypted with."""
+"""`dealer-agent keys`: the keys that customer data is encrypted with. `keys directory` is in `key_directory`."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from dealer_agent.cli.command import command
+from dealer_agent.cli.key_directory import EXIT_CODES, directory
 from dealer_agent.cli.open_dealer import FOLDER, DealerFolder, find_served, find_settings, open_installation, opened
 from dealer_agent.cli.tables import Table
 from dealer_agent.cli.terminal import fail, out, progress
@@ -32,6 +33,7 @@ from dealer_agent.privacy.key_rotation import KeyRotation
 from dealer_agent.storage import alerts as copies
 
 app = typer.Typer(no_args_is_help=True)
+command(app, "directory", epilog=EXIT_CODES)(directory)
 
 
 @command(app, "create", FOLDER)

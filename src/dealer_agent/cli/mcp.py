@@ -4,6 +4,9 @@ from typing import Annotated
 
 import typer
 
+from dealer_agent.cli.signer_options import AsOption, SignOption, read_signer
+from dealer_agent.client.signing import Signer
+
 LONGEST_CONSENT_TEXT = 4000
 """Characters of a text on a card. A longer one is not used."""
 
@@ -14,6 +17,8 @@ def mcp(
         str | None,
         typer.Option(envvar="DEALER_AGENT_TOKEN", help="The bearer token, if the dealer requires one."),
     ] = None,
+    sign: SignOption = None,
+    origin: AsOption = None,
 ) -> None:
     """Give an AI assistant the tools of a dealer agent, over stdio.
 
@@ -23,10 +28,10 @@ def mcp(
     # Imported here: `--help` does not need them.
     import asyncio
 
-    asyncio.run(_serve(url, token))
+    asyncio.run(_serve(url, token, read_signer(sign, origin)))
 
 
-async def _serve(url: str, token: str | None) -> None:
+async def _serve(url: str, token: str | None, signer: Signer | None) -> None:
     """Finds the dealer agent at a URL, and answers an MCP host on stdin and stdout with its skills as tools."""
     import msgspec
 
@@ -36,7 +41,7 @@ async def _serve(url: str, token: str | None) -> None:
     from dealer_agent.mcp_tools.bridge import serve_stdio
     from dealer_agent.mcp_tools.consent import CONSENT_TEXT, consent_text
 
-    async with DealerAgent.discover(url, token=token, user_agent="dealer-agent mcp") as agent:
+    async with DealerAgent.discover(url, token=token, signer=signer, user_agent="dealer-agent mcp") as agent:
         try:
             about = msgspec.to_builtins(await agent.information())
         except Refused:

@@ -11,6 +11,7 @@ from dealer_agent.client.agent import DealerAgent
 from dealer_agent.client.card import Card
 from dealer_agent.client.errors import DealerAgentError
 from dealer_agent.client.responses import SkillResponse, SubmittedLead
+from dealer_agent.client.signing import Signer
 from dealer_agent.client.sync_agent import SyncDealerAgent
 from dealer_agent.client.transport import HttpExchange, Retries
 
@@ -20,6 +21,7 @@ __all__ = [
     "DealerAgentError",
     "HttpExchange",
     "Retries",
+    "Signer",
     "SkillResponse",
     "SubmittedLead",
     "SyncDealerAgent",

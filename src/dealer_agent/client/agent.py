@@ -16,6 +16,7 @@ from dealer_agent.client.members import filter_members, json_value, search_membe
 from dealer_agent.client.paging import LONGEST_PAGE, Vehicles, every_listing
 from dealer_agent.client.responses import SkillResponse, SubmittedLead, fitting_lead, read_response, request_body
 from dealer_agent.client.results import DealerInformation, Facets, SearchPage, VehicleDetail
+from dealer_agent.client.signing import Signer
 from dealer_agent.client.transport import OnExchange, Retries, Transport
 from dealer_agent.protocol.card import A2A_VERSION
 from dealer_agent.protocol.ids import new_ulid
@@ -83,6 +84,7 @@ class DealerAgent:
         *,
         token: str | None = None,
         token_origins: Collection[str] = (),
+        signer: Signer | None = None,
         binding: Binding | None = None,
         verify_signature: bool = False,
         app: AsgiApp | None = None,
@@ -100,7 +102,7 @@ class DealerAgent:
 
         `url` is that of the dealer (its card is at `/.well-known/agent-card.json` below it), or that of a card. `token`
         is a bearer token. It goes to the origin of `url`, and to those of `token_origins`
-        (`https://api.dealer.example`).
+        (`https://api.dealer.example`). `signer` signs each request to a skill, so that the dealer knows who calls.
         `binding` is by default JSON-RPC if the card has it, else HTTP+JSON. `verify_signature` refuses a card without
         a valid signature by a key on its own origin, in a folder above it, and uses only what is signed; it needs
         the extra `signatures`.
@@ -128,6 +130,7 @@ class DealerAgent:
                 token=token,
                 # Nothing leaves the process for an app.
                 token_origins=None if app is not None else origins,
+                signer=signer,
                 user_agent=user_agent,
                 headers=headers or {},
                 timeout=timeout,
@@ -176,7 +179,7 @@ class DealerAgent:
             most=MOST_REPLY_BYTES,
             headers=headers,
             content=request_body(self.card, skill, members, message_id),
-            with_token=True,
+            as_caller=True,
             timeout=None if deadline is None else max(0.0, deadline - anyio.current_time()),
         )
         return read_response(self.card, skill, received, message_id)

@@ -235,9 +235,22 @@ class AppointmentTimeUnavailable(Refused):
 
 
 class AuthRequired(Refused):
-    """`AUTH_REQUIRED`."""
+    """`AUTH_REQUIRED`. `reason` is a stable word for what is wrong with the signature of the request, else None."""
 
     kind = protocol.AuthRequired
+
+    @property
+    def reason(self) -> str | None:
+        """A word such as `wrong_signature` or `expired` (docs/protocol.md#signed-requests)."""
+        found = self.details.get("reason")
+        return found if isinstance(found, str) else None
+
+    @property
+    def advice(self) -> str:
+        """What the caller does next."""
+        if self.reason is None:
+            return super().advice
+        return "Test the keys that the dealer sees: dealer-agent keys directory --check ORIGIN."
 
 
 class RateLimited(Refused):

@@ -19,6 +19,7 @@ import httpx
 from dealer_agent import __version__
 from dealer_agent.client.card import origin
 from dealer_agent.client.errors import DealerAgentError, MalformedResponse, Refused, Unreachable
+from dealer_agent.client.signing import Signer
 
 Result = TypeVar("Result")
 Attempt: TypeAlias = Callable[[], Awaitable[Result]]
@@ -93,6 +94,7 @@ class Transport:
         *,
         token: str | None,
         token_origins: Collection[str] | None,
+        signer: Signer | None = None,
         headers: Mapping[str, str],
         user_agent: str | None,
         timeout: float,
@@ -108,6 +110,7 @@ class Transport:
         )
         self._token = token
         self.token_origins = None if token_origins is None else frozenset(token_origins)
+        self._signer = signer
         self._timeout = timeout
         self._on_exchange = on_exchange
 
@@ -119,23 +122,26 @@ class Transport:
         most: int,
         headers: Mapping[str, str],
         content: bytes = b"",
-        with_token: bool = False,
+        as_caller: bool = False,
         timeout: float | None = None,
     ) -> Received:
         """One request, without redirects. Raises Unreachable, and MalformedResponse for more than `most` bytes.
 
-        `with_token` sends the token, if there is one and the URL may have it. `timeout` replaces that of the client.
+        `as_caller` proves who calls: it signs the request if there is a signer, and sends the token if there is one
+        and the URL may have it. `timeout` replaces that of the client.
         """
         seconds = self._timeout if timeout is None else timeout
         limits = httpx.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS))
         request = self._http.build_request(method, url, headers=headers, content=content or None, timeout=limits)
+        if as_caller and self._signer is not None:
+            self._signer.sign(request)
         exchange: dict[str, Any] = {
             "method": method,
             "url": str(request.url),
             "request_headers": dict(request.headers),
             "request": content,
         }
-        if with_token and self._token is not None and self.may_have_token(request.url):
+        if as_caller and self._token is not None and self.may_have_token(request.url):
             request.headers["Authorization"] = f"Bearer {self._token}"
         began = time.monotonic()
         try:

@@ -70,7 +70,10 @@ def directory_document(keys: Iterable[PrivateKey]) -> bytes:
 def directory_headers(
     keys: Sequence[PrivateKey], document: bytes, authority: str, now: float, seconds: int = LONGEST_SECONDS
 ) -> dict[str, str]:
-    """The headers of a response with a key directory, signed with each of its keys. `seconds`: how long it is valid."""
+    """The headers of a response with a key directory, signed with each of its keys.
+
+    `seconds`: how long the signatures are valid. The directory may be kept for a day at most.
+    """
     headers = {"content-type": MEDIA_TYPE, "content-digest": content_digest(document)}
     request = Request("GET", authority, PATH, "", ())
     fields = [(name.encode(), value.encode()) for name, value in headers.items()]
@@ -86,7 +89,7 @@ def directory_headers(
     ]
     return {
         **headers,
-        "cache-control": f"max-age={seconds}",
+        "cache-control": f"max-age={min(seconds, LONGEST_SECONDS)}",
         **signed_fields(signatures, Response(200, fields, request), fields),
     }
 

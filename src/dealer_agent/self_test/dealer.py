@@ -4,16 +4,19 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 
 import httpx
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dealer_agent.bootstrap import application
 from dealer_agent.bootstrap.composition import serving
 from dealer_agent.checker.events import Event, Verdict
 from dealer_agent.checker.requirement import PROFILES
 from dealer_agent.checker.runner import Options, run_checks
+from dealer_agent.client.signing import Signer
 from dealer_agent.config import load_settings
 from dealer_agent.config.installation import load_served
 from dealer_agent.config.keys import create_key_file
@@ -21,10 +24,13 @@ from dealer_agent.demo import demo_dealer_toml
 from dealer_agent.feeds.files.checks import EVERY_CHECK
 from dealer_agent.feeds.files.reader import read_feed
 from dealer_agent.feeds.importing import import_feed
+from dealer_agent.http_signatures.directory import directory_document
+from dealer_agent.http_signatures.keys import private_key_of
 from dealer_agent.self_test.defect import LISTENS_AT, Agent, Answer, Breaking, Call
 from dealer_agent.self_test.stock import small_stock
 from dealer_agent.server.app import DealerApp
 from dealer_agent.server.tokens import new_token
+from dealer_agent.storage.key_sets import pin_sources, put_keys
 from dealer_agent.storage.migrate import migrate
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.tokens import create_token
@@ -43,7 +49,16 @@ bad_tokens = ""
 """
 QUIET = '[logs]\naccess = false\nlevel = "error"\n'
 PUBLISHED = '[published_versions]\nserved = ["1.0", "1.1", "1.2", "1.3", "next"]\n'
-ASKS_FOR_TOKENS = '[auth]\nmode = "bearer"\n'
+ASKS_FOR_TOKENS = """
+[auth]
+mode = "bearer"
+
+[[auth.issuers]]
+issuer = "https://login.invalid"
+token_url = "https://login.invalid/token"
+"""
+SIGNED_AS = "https://checker.invalid"
+"""The origin of the agent that signs. Nobody can fetch its key."""
 CLIENT = ("198.51.100.7", 40_000)
 """The address that all requests come from."""
 
@@ -63,7 +78,22 @@ def make_dealer(folder: Path, *, tables: str = "", dealer: str | None = None, fe
         return
     units = read_feed(feed or small_stock())
     with Store.open(loaded.database_url, loaded.cipher) as store:
+        _publish_key(store, loaded.dealer.id)
         import_feed(store, loaded.dealer, units, source="inventory.csv", at=datetime.now(UTC), accept=EVERY_CHECK)
+
+
+@cache
+def signer() -> Signer:
+    """The agent as which a run signs. The conforming dealer knows its key."""
+    return Signer(private_key_of(Ed25519PrivateKey.generate()), SIGNED_AS)
+
+
+def _publish_key(store: Store, dealer_id: str) -> None:
+    """Stores the key of the signer as one that was fetched."""
+    now = datetime.now(UTC)
+    with store.write(dealer_id) as tx:
+        pin_sources(tx, [SIGNED_AS], now + timedelta(days=1))
+        put_keys(tx, SIGNED_AS, directory_document([signer().key]), now + timedelta(days=1))
 
 
 def make_token(folder: Path) -> str:

@@ -183,6 +183,7 @@ class Defect:
     binding: str | None
     vocabulary: str | None
     token: bool
+    signed: bool
     base: str
 
 
@@ -197,9 +198,12 @@ def broken(
     binding: str | None = None,
     vocabulary: str | None = None,
     token: bool = False,
+    signed: bool = False,
     base: str = LISTENS_AT,
 ) -> Callable[[Breaking], Breaking]:
     """Registers a function as a defect. With `token`, every skill needs a token, and the run has one.
+
+    With `signed`, the run signs its requests, and the dealer knows its keys.
 
     `base` is the address that the run is given. The dealer answers at every address. Raises ValueError for a name that
     occurs twice, and KeyError for one without a sentence.
@@ -210,7 +214,9 @@ def broken(
         if name in _defects:
             raise ValueError(f"two defects have the name {name}")
         says = _sentence(name)
-        _defects[name] = Defect(name, requirement_id, says, function, revision, binding, vocabulary, token, base)
+        _defects[name] = Defect(
+            name, requirement_id, says, function, revision, binding, vocabulary, token, signed, base
+        )
         return function
 
     return register

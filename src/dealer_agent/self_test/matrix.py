@@ -21,6 +21,7 @@ from dealer_agent.self_test.dealer import (
     make_dealer,
     make_token,
     running,
+    signer,
 )
 from dealer_agent.self_test.defect import Defect, defects
 
@@ -72,6 +73,7 @@ def options_of(defect: Defect, token: str | None) -> Options:
         vocabularies={vocabulary},
         token=token if defect.token else None,
         leads=requirement.leads,
+        signer=signer() if defect.signed else None,
         rate=1e9,
     )
 

@@ -23,7 +23,6 @@ from dealer_agent.config.readiness import is_open
 from dealer_agent.delivery.loop import DeliveryLoop
 from dealer_agent.encryption import Cipher
 from dealer_agent.encryption.card_signer import CardSigner
-from dealer_agent.http_signatures.origin import parse_origin
 from dealer_agent.lead_intake.intake import LeadIntake
 from dealer_agent.mcp_tools.consent import consent_text
 from dealer_agent.open_installation import OpenInstallation
@@ -104,8 +103,7 @@ class DealerOpener:
         card = _card_facts(settings, installation.listens_at)
         if process.shared_policies is None:
             process.shared_policies = {} if is_only else await asyncio.to_thread(shared_policies, store)
-            pin_agents(process, process.shared_policies)
-        pin_agents(process, admitted.policies)
+            process.keep_keys_of(admitted.policies if is_only else process.shared_policies)
         limits = process.limits if is_only else process.limits.of_dealer(profile.id, rules)
         return Service(
             process=process,
@@ -191,13 +189,6 @@ def admitted_callers(tx: Transaction) -> Admitted:
     scopes = {token.token_id: frozenset(token.scopes.split()) for token in active if token.scopes is not None}
     tokens = TokenRegistry(((token.token_id, token.token_hash) for token in active), expiries, scopes)
     return Admitted(tokens, read_policies(tx))
-
-
-def pin_agents(process: Process, policies: Policies) -> None:
-    """Keeps the keys of the agents that a policy lets in. Otherwise strangers with many origins could remove them."""
-    if process.known_keys is not None:
-        admitted = (agent for agent, policy in policies.items() if policy.state in ("allow", "limit"))
-        process.known_keys.pin(agent for agent in admitted if parse_origin(agent) == agent)
 
 
 def shared_policies(store: Store) -> Policies:

@@ -13,7 +13,7 @@ import structlog
 from dealer_agent.delivery.loop import DeliveryLoop
 from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.server.log import FLUSH_SECONDS, INTERVAL_SECONDS, BufferedLines, end_interval
-from dealer_agent.server.opening import Admitted, admitted_callers, pin_agents, shared_policies
+from dealer_agent.server.opening import Admitted, admitted_callers, shared_policies
 from dealer_agent.server.repeated_steps import RepeatedSteps
 from dealer_agent.server.served_dealers import ServedDealers, read_addresses
 from dealer_agent.server.service import LEADS_TAKEN, Service
@@ -239,8 +239,9 @@ class Refresher:
         async def refresh(service: Service, revision: ChangeCounters) -> None:
             admitted = await asyncio.to_thread(_load_admitted, self.opened.store, service.dealer.profile.id)
             service.tokens = admitted.tokens
-            pin_agents(self.dealers.process, admitted.policies)
             service.use_policies(service.policies.with_own(admitted.policies))
+            if self.dealers.addresses.only is not None:
+                self.dealers.process.keep_keys_of(admitted.policies)
             service.loaded = service.loaded._replace(tokens=revision.tokens)
             log.info("tokens refreshed")
 
@@ -254,7 +255,7 @@ class Refresher:
         """Gives the policies of the installation to the opened dealers. Others get them when they are opened."""
         process = self.dealers.process
         shared = process.shared_policies = await asyncio.to_thread(shared_policies, self.opened.store)
-        pin_agents(process, shared)
+        process.keep_keys_of(shared)
         for number, service in enumerate(list(self.dealers.opened.values())):
             service.use_policies(service.policies.with_shared(shared))
             if number % MOST_AT_ONCE == MOST_AT_ONCE - 1:

@@ -1,6 +1,8 @@
 """Tokens: who needs one, what a refusal looks like, and whether the card says the truth about both."""
 
+import re
 from typing import Any
+from urllib.parse import urlsplit
 
 from dealer_agent.checker import forms
 from dealer_agent.checker.card import Card
@@ -10,9 +12,11 @@ from dealer_agent.checker.exchange import Exchange, dicts
 from dealer_agent.checker.outcome import Skipped, expect, expect_status, has, header, need, status
 from dealer_agent.checker.reply import code
 from dealer_agent.checker.target import JSON_HEADERS, READING_SKILLS, Request, Target
+from dealer_agent.protocol.well_known import PROTECTED_RESOURCE_PATH
 
 WRONG_TOKEN = "not-a-token-0123456789"  # noqa: S105 - it is wrong on purpose.
 UNAUTHORIZED = 401
+_METADATA = re.compile(r'\bresource_metadata="([^"]+)"', re.IGNORECASE)
 
 
 def _schemes_of(card: Card, skill_id: str | None = None) -> list[str]:
@@ -109,6 +113,70 @@ async def _(target: Target) -> None:
     expect(not exchange.is_refusal, "The scheme in lower case is refused.", exchange)
 
 
+# Where tokens come from
+
+
+async def _challenged(target: Target) -> Exchange:
+    """The refusal of a wrong token. Skips the check if it names no metadata."""
+    exchange = await _with(target, f"Bearer {WRONG_TOKEN}", target.reading_skills()[0])
+    need(_metadata_url(exchange), "No WWW-Authenticate names `resource_metadata`.")
+    return exchange
+
+
+def _metadata_url(exchange: Exchange) -> str | None:
+    found = _METADATA.search(exchange.header("WWW-Authenticate") or "")
+    return found and found[1]
+
+
+async def _metadata(target: Target) -> Exchange:
+    """The metadata that a refusal names. Skips the check if it is on another host: nothing else is asked."""
+    url = _metadata_url(await _challenged(target))
+    assert url is not None
+    need(target.card.is_at_home(url), "The metadata is on another host than the card.")
+    return await target.fetch(url)
+
+
+async def _read_metadata(target: Target) -> dict[str, Any]:
+    """The metadata. Skips the check without it: another check fails for that."""
+    found = (await _metadata(target)).json
+    return need(found if isinstance(found, dict) else None, "The metadata cannot be read.")
+
+
+judge_each(
+    {
+        "authentication.invalid-token": (
+            _challenged,
+            header("WWW-Authenticate", lambda value: 'error="invalid_token"' in value),
+        ),
+        "authentication.metadata": (
+            _metadata,
+            status(200),
+            lambda exchange: isinstance(exchange.json, dict) or "The metadata is not a JSON object.",
+        ),
+    }
+)
+
+
+@check("authentication.metadata-resource")
+async def _(target: Target) -> None:
+    url = _metadata_url(await _challenged(target)) or ""
+    resource = (await _read_metadata(target)).get("resource")
+    expect(forms.url(resource), f"`resource` is {resource!r}, no absolute URL.")
+    parts = urlsplit(str(resource).rstrip("/"))
+    expected = parts._replace(path=PROTECTED_RESOURCE_PATH + parts.path).geturl()
+    expect(url.rstrip("/") == expected, f"The metadata of {resource} must be at {expected}, and is at {url}.")
+    covers = f"{target.interface.endpoint}/".startswith(f"{parts.geturl()}/")
+    expect(covers, f"`resource` is {resource}, and {target.interface.endpoint} is not below it.")
+
+
+@check("authentication.metadata-issuers")
+async def _(target: Target) -> None:
+    servers = need((await _read_metadata(target)).get("authorization_servers"), "The metadata names no issuer.")
+    for each in servers if isinstance(servers, list) else [servers]:
+        good = forms.url(each) and str(each).startswith("https://") and not set(str(each)) & {"?", "#"}
+        expect(good, f"`authorization_servers` has {each!r}.")
+
+
 # What the card says
 
 
@@ -164,6 +232,14 @@ async def _(target: Target) -> None:
     need(guarded, "No skill needs a token.")
     for skill_id in guarded:
         expect(_declares_token(target, skill_id), f"{skill_id} needs a token, and the card does not say so.")
+
+
+@check("cards.security-declared-leads")
+async def _(target: Target) -> None:
+    # An agent that asks for a token does so before it looks at the lead, which has nothing.
+    exchange = await _without_token(target, "lead.submit")
+    need(exchange.status == UNAUTHORIZED, "A lead needs no token.")
+    expect(_declares_token(target, "lead.submit"), "lead.submit needs a token, and the card does not say so.")
 
 
 @check("cards.security-true")

@@ -1,7 +1,9 @@
 """Agents that treat tokens in another way. Every skill of these agents needs a token, unless said otherwise."""
 
+from collections.abc import Callable
+
 from dealer_agent.self_test.changing import When, answers, calls, with_code, with_status
-from dealer_agent.self_test.defect import Call
+from dealer_agent.self_test.defect import Answer, Call
 
 WRONG_TOKEN = "not-a-token-0123456789"
 
@@ -36,3 +38,23 @@ answers(
     WRONG,
 )
 answers("authentication.scheme-case", with_status(401), begins("bearer "), token=True)
+
+
+def is_metadata(call: Call) -> bool:
+    return call.path.startswith("/.well-known/oauth-protected-resource")
+
+
+def without_error(answer: Answer) -> Answer:
+    named = next((value for name, value in answer.headers if name.lower() == "www-authenticate"), "")
+    return answer.with_header("www-authenticate", named.replace('error="invalid_token", ', ""))
+
+
+def with_member(name: str, value: object) -> Callable[[Answer], Answer]:
+    """Changes a member of the metadata."""
+    return lambda answer: answer.with_document(lambda document: document.update({name: value}))
+
+
+answers("authentication.invalid-token", without_error, WRONG, token=True)
+answers("authentication.metadata", lambda answer: answer.with_status(404), is_metadata, token=True)
+answers("authentication.metadata-resource", with_member("resource", "http://127.0.0.1:8081"), is_metadata, token=True)
+answers("authentication.metadata-issuers", with_member("authorization_servers", ["login"]), is_metadata, token=True)

@@ -184,6 +184,11 @@ card("cards.auth-type-params", lambda found: extension(found)["params"].pop("aut
 card("cards.auth-type-bearer", with_auth_type("bearer"), OF_0_1_0)
 card("cards.auth-type-none", with_auth_type("none"), OF_0_1_0, token=True)
 card("cards.security-declared", without_security, token=True)
+calls(
+    "cards.security-declared-leads",
+    lambda call: call.with_header("Authorization", "Bearer another-token-0123456789"),
+    lambda call: call.skill == "lead.submit",
+)
 card("cards.security-true", lambda found: found.update(securitySchemes={"bearer": {}}, securityRequirements=BEARER))
 card("cards.security-schemes", without("securitySchemes"), token=True)
 
