@@ -47,3 +47,11 @@ def test_requests_that_wait_together_share_a_transaction_and_one_of_them_gets_a_
 
     assert sum(asyncio.run(remember())) == 10
     assert sum(asyncio.run(remember())) == 0
+
+
+def test_a_machine_whose_clock_is_ahead_deletes_no_nonce_that_another_one_needs(store: Store) -> None:
+    nonces = StoredNonces(store, "*")
+    assert asyncio.run(nonces.remember(b"one", LATER.timestamp()))
+    with store.write("*", LATER + timedelta(minutes=2)) as tx:
+        delete_expired_nonces(tx)
+    assert not asyncio.run(nonces.remember(b"one", LATER.timestamp()))

@@ -42,7 +42,7 @@ from dealer_agent.leads.consent import channels_of
 from dealer_agent.leads.consent_events import ERASED
 from dealer_agent.leads.records import LeadDetails, LeadRecord, StoredLead
 from dealer_agent.leads.statuses import WAITING, Mark
-from dealer_agent.leads.wording import VISITS
+from dealer_agent.leads.wording import VISITS, claimed_name
 from dealer_agent.privacy.erasure import Erasure, customers_of, is_known
 from dealer_agent.storage.clock import clock_problem, confirm_clock
 from dealer_agent.storage.deliveries.outbox import DeliveryRecord, list_deliveries
@@ -158,7 +158,8 @@ def show(dealer: OpenDealer, lead_id: LeadIdArgument) -> dict[str, Any]:
     out.print(f"[bold]Lead {lead.lead_id}[/], {lead.status} {local(document['received'])}", markup=True)
     for_rooftop = f", for {plain(lead.rooftop)}" if lead.rooftop else ""
     caller = f", verified as {lead.caller}" if lead.caller else ", which says so itself, not verified"
-    out.print(f"From {plain(lead.source_agent or ERASED)}{plain(caller)}{for_rooftop}")
+    name = claimed_name(lead.source_agent) if lead.source_agent else ERASED
+    out.print(f"From {plain(name)}{plain(caller)}{for_rooftop}")
     _show_review(dealer, lead, review)
     if lead.may_be_same_person_as is not None:
         out.print(f"It may be the same person as lead {lead.may_be_same_person_as}, which another sender sent.")

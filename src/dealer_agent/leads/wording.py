@@ -1,6 +1,7 @@
 """Vehicles, visits and the consent of a lead in plain American English. Pure."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from operator import itemgetter
 from zoneinfo import ZoneInfo
@@ -55,9 +56,20 @@ def listing_words(vehicle: Vehicle | None, kind: AppointmentType) -> str:
     return f"{short(vehicle_words(vehicle), 100)}{f' (stock {stock})' if stock else ''}".strip()
 
 
+_USUAL_NAME = re.compile(r"[\w .&'+-]*")
+
+
+def claimed_name(name: str) -> str:
+    """What an agent calls itself. One that looks like a proof is in quotes, such as "https://a.example, verified"."""
+    name = short(name, 80)
+    if _USUAL_NAME.fullmatch(name) and "verified" not in name.casefold():
+        return name
+    return '"' + name.replace('"', "'") + '"'
+
+
 def source_words(view: LeadView) -> str:
     """Who sent the lead: the proved identity, and the name that the sender gives itself, which is only a claim."""
-    name = short(view.agent.name, 80) or "an unnamed agent"
+    name = claimed_name(view.agent.name) or "an unnamed agent"
     if view.caller:
         return f"{short(view.caller, 200)}, verified. It calls itself {name}"
     return f"{name} (says so itself, not verified)"
