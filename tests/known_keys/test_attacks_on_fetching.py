@@ -75,6 +75,13 @@ def test_few_large_directories_do_not_remove_the_others(store: Store) -> None:
     with store.write(OWNER, NOW + timedelta(minutes=3, seconds=30)) as tx:
         # Those without room still count for the rate of new sources.
         assert ask_for_keys(tx, ["https://new.example"]) == 0
+    with store.read(OWNER) as tx:
+        soon = NOW + timedelta(minutes=9)
+        due = find_due_jobs(tx, soon, KEYS_OF_OTHERS, timedelta(days=8), 1000, 1000)
+    without_keys = {
+        f"https://stranger{n}.example" for n in range(60) if not has_keys(store, f"https://stranger{n}.example")
+    }
+    assert without_keys <= {job.subject for job in due}
 
 
 def test_an_agent_in_use_stays_while_strangers_fill_the_table(store: Store, server: Agent) -> None:

@@ -153,3 +153,14 @@ def test_a_dealer_that_cannot_be_opened_is_tried_again() -> None:
         assert await dealers.open("north")
 
     asyncio.run(run())
+
+
+@pytest.mark.requirement("signed-requests")
+def test_a_host_is_that_of_one_dealer_or_of_the_installation() -> None:
+    addresses = Addresses(
+        frozenset({"a", "b"}), {"a.example": "a", "b.example": "b"}, public_url="https://all.example/x"
+    )
+    hosts = ["a.example", "b.example", "all.example", "evil.example", ""]
+    assert [host for host in hosts if addresses.is_host_of("a", host)] == ["a.example", "all.example"]
+    # The public URL of the only dealer is in its settings.
+    assert not Addresses(frozenset({"a"}), only="a", public_url="https://all.example").is_host_of("a", "all.example")

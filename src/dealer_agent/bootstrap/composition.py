@@ -93,6 +93,7 @@ async def serving(installation: Installation) -> AsyncIterator[ServedDealers]:
         if isinstance(process.nonces, FileNonces):
             closing.callback(process.nonces.close)
         dealers = ServedDealers(process, addresses, opener.open, memory.close_idle if only is None else None)
+        process.is_host_of = lambda dealer_id, name: dealers.addresses.is_host_of(dealer_id, name)
         if only is not None:
             await dealers.open(only.dealer.id)
         process.ready = True

@@ -30,6 +30,7 @@ from dealer_agent.outgoing.addresses import AddressRule
 from dealer_agent.storage.jobs import Job, hold_job
 from dealer_agent.storage.key_sets import (
     ASKED_AGAIN,
+    FORGOTTEN_AFTER,
     KEYS_OF_OTHERS,
     StoredKeySet,
     ask_again,
@@ -53,8 +54,6 @@ KEPT_SECONDS = 24 * 3600.0
 """How long keys are used after their end while they cannot be fetched."""
 MAX_WAITING = 100
 """The most sources that a process asks for at once. Others are asked for by the next request."""
-FORGOTTEN_AFTER = timedelta(minutes=5)
-"""A source of a stranger that has never answered is removed after this time. A request then names it again."""
 RETRIED_AFTER = timedelta(minutes=10)
 """A source of a stranger that has answered before, and does not now, is tried again after this time."""
 USE_SECONDS = 600.0
@@ -65,8 +64,8 @@ PINNED_FOR = timedelta(days=2)
 FETCHES_AT_ONCE = 8
 """The most fetches of a process at the same time."""
 SLOW_FETCH_WAITS = 360
-"""A source of a stranger is fetched again after at least so many times the time that its fetch took. So 1,000 sources
-that answer slowly, or never, use 3 of the FETCHES_AT_ONCE."""
+"""Keys of an agent are fetched again after at least so many times the time that their fetch took. So 1,000 origins that
+answer slowly, or never, use 3 of the FETCHES_AT_ONCE."""
 LONGEST_SOURCE = 1000
 
 Resolver = Callable[[str, AddressRule], Awaitable[Fetched]]
@@ -218,11 +217,13 @@ class KnownKeys:
             if is_pinned:
                 return Next(None, failed=True)
             return Next(job.now + max(RETRIED_AFTER, _pause_after(started)))
-        await asyncio.to_thread(self._put, job, found)
+        if not await asyncio.to_thread(self._put, job, found):
+            return Next(job.now + FORGOTTEN_AFTER)
         # Before the end, and not all at the same time.
         seconds = (found.expires_at - found.fetched_at) * random.uniform(0.7, 0.9)  # noqa: S311 - no secret.
         due_at = datetime.fromtimestamp(found.fetched_at + seconds, UTC)
-        return Next(due_at if is_pinned else max(due_at, job.now + _pause_after(started)))
+        is_agent = parse_origin(source) == source
+        return Next(max(due_at, job.now + _pause_after(started)) if is_agent else due_at)
 
     async def _fetch(self, source: str, *, pinned: bool) -> KeySet:
         """The keys of a source now. Raises FetchFailed and DirectoryRefused."""
@@ -241,10 +242,13 @@ class KnownKeys:
         with self.store.read(self.owner) as tx:
             return find_source(tx, source)
 
-    def _put(self, job: Job, found: KeySet) -> None:
+    def _put(self, job: Job, found: KeySet) -> bool:
+        """Stores keys. Returns whether there was room for them."""
         with self.store.write(self.owner, datetime.fromtimestamp(found.fetched_at, UTC)) as tx:
             hold_job(tx, job)
             put_keys(tx, job.subject, found.document, datetime.fromtimestamp(found.expires_at, UTC))
+            row = find_source(tx, job.subject)
+        return row is not None and row.document is not None
 
     def _put_problem(self, job: Job, words: str) -> None:
         with self.store.write(self.owner, job.now) as tx:
@@ -258,7 +262,7 @@ class KnownKeys:
 
 
 def _pause_after(started: float) -> timedelta:
-    """The shortest time until the next fetch of a stranger's source, after one that began at a monotonic time."""
+    """The shortest time until the next fetch of an agent's keys, after one that began at a monotonic time."""
     return timedelta(seconds=(time.monotonic() - started) * SLOW_FETCH_WAITS)
 
 

@@ -190,9 +190,6 @@ class ServedDealers:
     _targets: dict[tuple[bytes, bytes], tuple[Service, Binding]] = field(default_factory=dict)
     _roots: dict[str, list[tuple[bytes, bytes]]] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self.process.is_host_of = lambda dealer_id, name: self.addresses.is_host_of(dealer_id, name)
-
     @property
     def is_opening(self) -> bool:
         """Whether a dealer is being opened."""

@@ -24,6 +24,9 @@ MAX_BYTES = 1024 * 1024
 """The most bytes of their documents in sum."""
 MAX_ASKED_A_MINUTE = 30
 """How many fetches requests of strangers cause in a minute: of new sources, and of known ones before their time."""
+FORGOTTEN_AFTER = timedelta(minutes=5)
+"""A source of a stranger that has never answered, or has no room, is removed after this time. A request then names it
+again."""
 NO_ROOM = "there is no room for its keys: publish fewer"
 ASKED_AGAIN = timedelta(minutes=1)
 """A source is fetched before its time at most once in this time."""
@@ -177,6 +180,7 @@ def remove_least_used(tx: Transaction) -> None:
         total += size
         if total > MAX_BYTES:
             tx.execute(DROP_KEYS, {"sought": source, "words": NO_ROOM})
+            add_job_at(tx, KEYS_OF_OTHERS, tx.now + FORGOTTEN_AFTER, source)
 
 
 def remove_source(tx: Transaction, source: str) -> None:
