@@ -231,7 +231,20 @@ def _set(owner: Owner, agent: str, policy: Policy | None, reason: str) -> dict[s
     for_all = " for all dealers" if owner.id == ALL_DEALERS else ""
     out.print(plain(f"{agent}: {_words(source.policy)}{for_all} ({_from(source)})."))
     out.print("Every process of the service knows it within two seconds.")
-    return {"agent": agent, **_policy_document(source.policy), "from": _from(source), "reason": reason or None}
+    waiting = 0
+    if owner.id != ALL_DEALERS and source.policy.state != "quarantine" and agent not in CLASSES[1:]:
+        with owner.store.read(owner.id) as tx:
+            waiting = count_waiting(tx, None if agent == "anonymous" else agent)
+    if waiting:
+        release = pasted(f"dealer-agent leads release --agent {agent}")
+        out.print(plain(f"{waiting:,} of its leads wait in quarantine. To send them on: {release}"))
+    return {
+        "agent": agent,
+        **_policy_document(source.policy),
+        "from": _from(source),
+        "reason": reason or None,
+        "in_quarantine": waiting,
+    }
 
 
 def _words(policy: Policy) -> str:

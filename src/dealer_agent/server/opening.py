@@ -103,6 +103,7 @@ class DealerOpener:
         card = _card_facts(settings, installation.listens_at)
         if process.shared_policies is None:
             process.shared_policies = {} if is_only else await asyncio.to_thread(shared_policies, store)
+            process.keep_keys_of(admitted.policies if is_only else process.shared_policies)
         limits = process.limits if is_only else process.limits.of_dealer(profile.id, rules)
         return Service(
             process=process,

@@ -240,6 +240,8 @@ class Refresher:
             admitted = await asyncio.to_thread(_load_admitted, self.opened.store, service.dealer.profile.id)
             service.tokens = admitted.tokens
             service.use_policies(service.policies.with_own(admitted.policies))
+            if self.dealers.addresses.only is not None:
+                self.dealers.process.keep_keys_of(admitted.policies)
             service.loaded = service.loaded._replace(tokens=revision.tokens)
             log.info("tokens refreshed")
 
@@ -253,6 +255,7 @@ class Refresher:
         """Gives the policies of the installation to the opened dealers. Others get them when they are opened."""
         process = self.dealers.process
         shared = process.shared_policies = await asyncio.to_thread(shared_policies, self.opened.store)
+        process.keep_keys_of(shared)
         for number, service in enumerate(list(self.dealers.opened.values())):
             service.use_policies(service.policies.with_shared(shared))
             if number % MOST_AT_ONCE == MOST_AT_ONCE - 1:

@@ -12,6 +12,7 @@ import structlog
 from starlette.types import Scope
 
 from dealer_agent.callers import ANONYMOUS, Policy, PolicyBook
+from dealer_agent.callers.caller import class_of
 from dealer_agent.callers.policy import Policies
 from dealer_agent.catalogue_loading.snapshot_loader import SnapshotLoader
 from dealer_agent.config import Settings
@@ -93,6 +94,13 @@ class Process:
 
     def __post_init__(self) -> None:
         self.memory = memory_of(self.settings)
+
+    def keep_keys_of(self, policies: Policies) -> None:
+        """Keeps the keys of the agents that have a policy, whatever strangers sign. A blocked one stays known."""
+        if self.known_keys is not None:
+            self.known_keys.pin(
+                agent for agent in policies if agent.startswith("https://") and class_of(agent) == "signed"
+            )
 
     def readiness(self, away: str) -> tuple[int, dict[str, Any]]:
         """The status of /readyz, and what its body says. `away` is the status in words when the database is away."""

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterator, Mapping
 from itertools import combinations, cycle
-from typing import Any
+from typing import Any, get_args
 
 from dealer_agent.checker import forms
 from dealer_agent.checker.check import check, check_each
@@ -15,6 +15,7 @@ from dealer_agent.checker.outcome import Judgement, Skipped, conclude, expect, n
 from dealer_agent.checker.reply import is_answered
 from dealer_agent.checker.searches import Page, numbers, search, shown
 from dealer_agent.checker.target import PAGE, Listing, Target
+from dealer_agent.protocol.vehicle import FIELDS
 
 Filters = dict[str, Any]
 
@@ -80,6 +81,9 @@ async def _(target: Target, name: str) -> None:
     if name in WORD_FILTERS and len(cases) > 2:
         # The last of several values counts, too.
         cases.append({name: [each[name][0] for each in cases[:3]]})
+    # Of a closed list, also the values that the stock does not have.
+    words = get_args(FIELDS[WORD_FILTERS[name]].value_type) if cases and name in ("condition", "vehicle_type") else ()
+    cases += [{name: [word]} for word in words if {name: [word]} not in cases]
     for filters in need(cases, f"No listing has a value to search for with {name}."):
         await _expect(
             target, {"filters": filters, "pagination": _FIRST}, "filters.everywhere", "search.total-everywhere"
