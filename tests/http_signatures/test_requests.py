@@ -24,13 +24,13 @@ from tests.soak import soak_count, soak_seed
 
 from dealer_agent.http_signatures.errors import SignatureRefused
 from dealer_agent.http_signatures.keys import PrivateKey
+from dealer_agent.http_signatures.origin import parse_origin
 from dealer_agent.http_signatures.signature_base import Component, Request
 from dealer_agent.http_signatures.web_bot_auth import (
     UnknownKeys,
     Verified,
     check_body,
     check_lead,
-    parse_origin,
     verify_request,
 )
 
@@ -282,6 +282,15 @@ def test_another_body_has_another_digest() -> None:
         ("https://agent.example:8443", "https://agent.example:8443"),
         ("https://[2001:db8::1]:8443", "https://[2001:db8::1]:8443"),
         ("https://[2001:db8::1]", "https://[2001:db8::1]"),
+        ("https://[2001:0DB8:0::0001]:443", "https://[2001:db8::1]"),
+        ("https://192.0.2.1", "https://192.0.2.1"),
+        ("https://192.0.02.1", None),
+        ("https://192.0.0x2.1", None),
+        ("https://192.0.513", None),
+        ("https://3221225985", None),
+        ("https://0xc0000201", None),
+        ("https://[::ffff:1.2.3.4", None),
+        ("https://[1:2]", None),
         ("http://agent.example", None),
         ("https://agent.example/path", None),
         ("https://agent.example?q", None),

@@ -15,12 +15,14 @@ from dealer_agent.http_signatures.directory import directory_document, directory
 
 @dataclass
 class Agent:
-    """What the server answers. `asked` has the paths of its requests, and `delay` is in seconds."""
+    """What the server answers. `asked` has the paths of its requests. `delay` and `slowly` are in seconds: before the
+    response, and after each of its bytes."""
 
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     body: bytes = b""
     delay: float = 0.0
+    slowly: float = 0.0
     asked: list[str] = field(default_factory=list)
     port: int = 0
 
@@ -48,7 +50,10 @@ def agent(context: ssl.SSLContext) -> Iterator[Agent]:
             for name, value in of.headers.items():
                 self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(of.body)
+            for part in [of.body] if not of.slowly else [of.body[n : n + 1] for n in range(len(of.body))]:
+                self.wfile.write(part)
+                if of.slowly and stopped.wait(of.slowly):
+                    return
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name of the base class.
             pass

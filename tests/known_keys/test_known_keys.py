@@ -197,7 +197,7 @@ def test_a_stranger_cannot_name_a_private_address(source: str, store: Store) -> 
     assert "not public" in str(row.problem)
 
 
-@pytest.mark.parametrize("url", ["http://127.0.0.1/", "file:///etc/passwd", "ftp://agent.example", ""])
+@pytest.mark.parametrize("url", ["http://agent.example/", "file:///etc/passwd", "ftp://agent.example", ""])
 def test_only_https_is_fetched(url: str) -> None:
     with pytest.raises(FetchFailed, match="not https"):
         asyncio.run(fetching.fetch(url, HERE))
@@ -214,7 +214,7 @@ def test_strangers_name_few_new_sources_a_minute(store: Store) -> None:
 
 
 @pytest.mark.parametrize(("count", "size"), [(3, 10**9), (1000, 500)])
-def test_the_least_recently_used_sources_of_strangers_leave_first(
+def test_the_keys_of_the_least_recently_used_sources_of_strangers_leave_first(
     count: int, size: int, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(key_sets, "MAX_SOURCES", count)
@@ -230,7 +230,7 @@ def test_the_least_recently_used_sources_of_strangers_leave_first(
         key_sets.put_uses(tx, ["https://2.example"])
         ask_for_keys(tx, ["https://9.example"])
         put_keys(tx, "https://9.example", b"x" * 150, now + timedelta(days=1))
-        left = {row.source for row in key_sets.read_changed(tx, {})[0]}
+        left = {row.source for row in key_sets.read_changed(tx, {})[0] if row.document or row.pinned_until}
     assert left == {"https://pinned.example", "https://2.example", "https://9.example", "https://4.example"}
 
 

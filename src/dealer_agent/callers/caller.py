@@ -8,6 +8,8 @@ import re
 from typing import Literal, NamedTuple
 from urllib.parse import urlsplit
 
+from dealer_agent.http_signatures.origin import parse_origin
+
 CallerClass = Literal["anonymous", "token", "signed", "issued"]
 """How a caller proves who it is: not at all; with a token of the dealer; with a signature of its requests; with an
 access token of an issuer that the dealer trusts."""
@@ -76,7 +78,6 @@ def class_of(identity: str | None) -> CallerClass:
 
 LONGEST_IDENTITY = 500
 """Characters."""
-_HOST = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
 _CLIENT = re.compile(r"[!-~]{1,200}")
 
 
@@ -109,12 +110,12 @@ def read_identity(text: str) -> str:
 
 def canonical_origin(address: str) -> str:
     """The origin of an https address: the host in lower case, and the port if it is not 443. Raises ValueError."""
-    parts = urlsplit(address)
-    host = (parts.hostname or "").rstrip(".")
     try:
-        port = parts.port
+        parts = urlsplit(address)
+        scheme, host, port = parts.scheme, (parts.hostname or "").rstrip("."), parts.port or 443
     except ValueError:
-        host = ""
-    if parts.scheme != "https" or not _HOST.fullmatch(host):
+        scheme, host, port = "", "", 0
+    origin = parse_origin(f"https://{f'[{host}]' if ':' in host else host}:{port}")
+    if scheme != "https" or origin is None:
         raise ValueError(f"'{address}' must be an https origin such as https://agent.example; write the host in ASCII")
-    return f"https://{host}" if port in (None, 443) else f"https://{host}:{port}"
+    return origin

@@ -15,7 +15,7 @@ STATES: tuple[PolicyState, ...] = get_args(PolicyState)
 CLASSES: tuple[CallerClass, ...] = get_args(CallerClass)
 
 ANONYMOUS_LEADS_A_DAY = 1000
-"""The most leads of an anonymous caller in a day, unless the settings or a command say another number."""
+"""The most leads of an IP address in a day, unless the settings or a command say another number."""
 QUARANTINED_LEADS_A_DAY = 20
 """The same for a caller in quarantine: a person reads each of its leads."""
 MOST_LEADS_A_DAY = 1_000_000
@@ -80,7 +80,8 @@ class PolicySource(NamedTuple):
 class PolicyBook:
     """The policies of one dealer: `own` are its own, `shared` those of its installation, `classes` its settings.
 
-    `anonymous_leads_a_day` is the default for anonymous callers; None is no limit.
+    `anonymous_leads_a_day` is the default for callers that anybody can be: anonymous ones, and signed ones without a
+    policy of their own. None is no limit.
     """
 
     __slots__ = ("_anonymous_leads_a_day", "_classes", "_own", "_shared")
@@ -108,7 +109,8 @@ class PolicyBook:
         if found.policy.leads_a_day is None:
             if found.policy.is_quarantined:
                 return found._replace(policy=found.policy._replace(leads_a_day=QUARANTINED_LEADS_A_DAY))
-            if kind == "anonymous" and self._anonymous_leads_a_day is not None:
+            is_open = kind == "anonymous" or (kind == "signed" and found.agent != identity)
+            if is_open and self._anonymous_leads_a_day is not None:
                 return found._replace(policy=found.policy._replace(leads_a_day=self._anonymous_leads_a_day))
         return found
 

@@ -5,6 +5,7 @@ draft-meunier-webbotauth-httpsig-protocol, and its predecessors draft-meunier-we
 draft-meunier-http-message-signatures-directory.
 
 - `keys`: public and private keys as JWKs, and their thumbprints (RFC 7638)
+- `origin`: the one spelling of an https origin
 - `fields`: the structured fields of a message (RFC 9651), within bounds
 - `signature_base`: what a signature covers (RFC 9421, section 2)
 - `content_digest`: the digest of a body (RFC 9530)

@@ -230,4 +230,7 @@ def _time(jwk: Mapping[str, Any], name: str) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise KeyRefused(f"has a member `{name}` that is not a number of seconds")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise KeyRefused(f"has a member `{name}` that is too large") from None

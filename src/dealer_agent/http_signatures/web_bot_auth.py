@@ -12,6 +12,7 @@ from dealer_agent.http_signatures.content_digest import check_digest
 from dealer_agent.http_signatures.errors import SignatureRefused
 from dealer_agent.http_signatures.fields import Fields, parse_text
 from dealer_agent.http_signatures.keys import PublicKey
+from dealer_agent.http_signatures.origin import parse_origin
 from dealer_agent.http_signatures.signature_base import Component, Request, signature_base
 
 TAG = "web-bot-auth"
@@ -24,13 +25,10 @@ MAX_LIFE_SECONDS = 24 * 3600
 MAX_SIGNATURES = 8
 MAX_PARAMETERS = 16
 MAX_NONCE_LENGTH = 128
-MAX_ORIGIN_LENGTH = 255
 LEARN_KEYS_SECONDS = 60.0
 """A key that a directory does not have is wrong if the directory was fetched in this time. Before, it may be new."""
 
 _THUMBPRINT = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
-_LABEL = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
-_HOST_AND_PORT = re.compile(rf"(?P<host>{_LABEL}(?:\.{_LABEL})*|\[[0-9a-f:.]+\])(?::(?P<port>[0-9]{{1,5}}))?", re.ASCII)
 
 
 class Verified(NamedTuple):
@@ -172,19 +170,6 @@ def signatures_with_tag(fields: Fields, tag: str, limit: int) -> list[_Found]:
             )
         found.append(_Found(label, components, parameters, signature))
     return found
-
-
-def parse_origin(text: str) -> str | None:
-    """The https origin that a text is, without its default port. None for any other text."""
-    if len(text) > MAX_ORIGIN_LENGTH or not text.isascii() or not text.startswith("https://"):
-        return None
-    found = _HOST_AND_PORT.fullmatch(text.removeprefix("https://").removesuffix("/").lower())
-    if found is None:
-        return None
-    port = int(found["port"] or 443)
-    if not 1 <= port <= 65535:
-        return None
-    return f"https://{found['host']}" if port == 443 else f"https://{found['host']}:{port}"
 
 
 def _find_signature(fields: Fields) -> _Found | None:

@@ -43,7 +43,8 @@ async def fetch(url: str, rule: AddressRule) -> Fetched:
         raise FetchFailed(f"it did not answer within {SECONDS:.0f} seconds") from None
     except AddressRefused as refused:
         raise FetchFailed(str(refused)) from None
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
+    # UnicodeError: a label of the host is not one of IDNA, such as "xn--a".
+    except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
         raise FetchFailed(f"the connection failed ({type(error).__name__})") from None
 
 

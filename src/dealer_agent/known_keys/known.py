@@ -23,7 +23,7 @@ from dealer_agent.http_signatures.directory import (
     read_jwks,
     stored_key_set,
 )
-from dealer_agent.http_signatures.web_bot_auth import parse_origin
+from dealer_agent.http_signatures.origin import parse_origin
 from dealer_agent.jobs.loop import Kind, Next
 from dealer_agent.known_keys.fetching import Fetched, FetchFailed, fetch
 from dealer_agent.outgoing.addresses import AddressRule
@@ -32,6 +32,7 @@ from dealer_agent.storage.key_sets import (
     ASKED_AGAIN,
     KEYS_OF_OTHERS,
     StoredKeySet,
+    ask_again,
     ask_for_keys,
     find_source,
     key_set_versions,
@@ -54,11 +55,18 @@ MAX_WAITING = 100
 """The most sources that a process asks for at once. Others are asked for by the next request."""
 FORGOTTEN_AFTER = timedelta(minutes=5)
 """A source of a stranger that has never answered is removed after this time. A request then names it again."""
-USE_SECONDS = 3600.0
-"""How often the use of a source is stored, and the end of a pin."""
+RETRIED_AFTER = timedelta(minutes=10)
+"""A source of a stranger that has answered before, and does not now, is tried again after this time."""
+USE_SECONDS = 600.0
+"""How often the use of a source is stored. Strangers name at most 300 others in this time, so it stays."""
+PIN_SECONDS = 3600.0
+"""How often the end of a pin is stored."""
 PINNED_FOR = timedelta(days=2)
 FETCHES_AT_ONCE = 8
 """The most fetches of a process at the same time."""
+SLOW_FETCH_WAITS = 360
+"""A source of a stranger is fetched again after at least so many times the time that its fetch took. So 1,000 sources
+that answer slowly, or never, use 3 of the FETCHES_AT_ONCE."""
 LONGEST_SOURCE = 1000
 
 Resolver = Callable[[str, AddressRule], Awaitable[Fetched]]
@@ -121,7 +129,7 @@ class KnownKeys:
             self._ask(source)
 
     def _ask(self, source: str) -> None:
-        if len(self._asked) < MAX_WAITING and len(source) <= LONGEST_SOURCE:
+        if source in self._pinned or (len(self._asked) < MAX_WAITING and len(source) <= LONGEST_SOURCE):
             self._asked[source] = None
 
     def pin(self, sources: Iterable[str]) -> None:
@@ -131,7 +139,7 @@ class KnownKeys:
 
     @property
     def kind(self) -> Kind:
-        """The jobs that fetch. A source that does not answer is tried again later and later, up to each hour."""
+        """The jobs that fetch. A pinned source that does not answer is tried again later and later, up to each hour."""
         return Kind(KEYS_OF_OTHERS, self._run, at_once=FETCHES_AT_ONCE, of_dealer=FETCHES_AT_ONCE)
 
     async def refresh(self) -> None:
@@ -144,12 +152,13 @@ class KnownKeys:
         now = self.clock()
         asked = [*self._asked]
         uses = [source for source in [*self._in_use] if self._used.get(source, 0.0) + USE_SECONDS <= now]
-        pins = [source for source, stored in self._pinned.items() if stored + USE_SECONDS <= now]
+        pins = [source for source, stored in self._pinned.items() if stored + PIN_SECONDS <= now]
         if asked or uses or pins:
             with self.store.write(self.owner, datetime.fromtimestamp(now, UTC)) as tx:
                 pin_sources(tx, pins, tx.now + PINNED_FOR)
                 put_uses(tx, uses)
-                ask_for_keys(tx, asked)
+                ask_again(tx, (source for source in asked if source in self._pinned))
+                ask_for_keys(tx, (source for source in asked if source not in self._pinned))
             for source in asked:
                 self._asked.pop(source, None)
             self._used.update(dict.fromkeys(uses, now))
@@ -191,6 +200,7 @@ class KnownKeys:
         if row.document is None and row.problem is not None and not is_pinned:
             await asyncio.to_thread(self._remove, job)
             return Next(None)
+        started = time.monotonic()
         try:
             found = await self._fetch(source, pinned=is_pinned)
         except (FetchFailed, DirectoryRefused) as failed:
@@ -205,11 +215,14 @@ class KnownKeys:
             if is_ended(row, job.now) and not is_pinned:
                 await asyncio.to_thread(self._remove, job)
                 return Next(None)
-            return Next(None, failed=True)
+            if is_pinned:
+                return Next(None, failed=True)
+            return Next(job.now + max(RETRIED_AFTER, _pause_after(started)))
         await asyncio.to_thread(self._put, job, found)
         # Before the end, and not all at the same time.
         seconds = (found.expires_at - found.fetched_at) * random.uniform(0.7, 0.9)  # noqa: S311 - no secret.
-        return Next(datetime.fromtimestamp(found.fetched_at + seconds, UTC))
+        due_at = datetime.fromtimestamp(found.fetched_at + seconds, UTC)
+        return Next(due_at if is_pinned else max(due_at, job.now + _pause_after(started)))
 
     async def _fetch(self, source: str, *, pinned: bool) -> KeySet:
         """The keys of a source now. Raises FetchFailed and DirectoryRefused."""
@@ -242,6 +255,11 @@ class KnownKeys:
         with self.store.write(self.owner) as tx:
             hold_job(tx, job)
             remove_source(tx, job.subject)
+
+
+def _pause_after(started: float) -> timedelta:
+    """The shortest time until the next fetch of a stranger's source, after one that began at a monotonic time."""
+    return timedelta(seconds=(time.monotonic() - started) * SLOW_FETCH_WAITS)
 
 
 def is_ended(row: StoredKeySet, now: datetime) -> bool:

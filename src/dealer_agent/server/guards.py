@@ -77,8 +77,9 @@ class IncomingRequest:
     """A POST to a binding: what arrived, and what the guards have found out.
 
     `headers` have lower-case names. `fields` has the last header of each name. The ULID in `line` is the id of the
-    response, of its error and of its log line. `uncounted` and `unchecked_nonce` wait for what machines share. `span`
-    is open if traces are on. `path` is as it was sent. `signature` is that of the caller, if it has signed the request.
+    response, of its error and of its log line. `counts_apart`: the rates count the caller, and not its IP address.
+    `uncounted` and `unchecked_nonce` wait for what machines share. `span` is open if traces are on. `path` is as it
+    was sent. `signature` is that of the caller, if it has signed the request.
     Without `is_traced`, there is no span.
     """
 
@@ -101,6 +102,7 @@ class IncomingRequest:
     address: str = field(init=False)
     caller: Caller = field(default=ANONYMOUS, init=False)
     policy: Policy = field(default=ALLOWED, init=False)
+    counts_apart: bool = field(default=False, init=False)
     signature: Verified | None = field(default=None, init=False)
     unchecked_nonce: bytes | None = field(default=None, init=False)
     body: bytes = field(init=False)
@@ -134,8 +136,8 @@ class IncomingRequest:
 
     @property
     def client(self) -> str:
-        """The client that the rate of a skill counts: a known caller, or the IP address of an anonymous one."""
-        return f"{KNOWN_CLIENT}{self.caller.identity}" if self.caller.identity else self.address
+        """The client that the rate of a skill counts: a known caller, or the IP address of one that anybody can be."""
+        return f"{KNOWN_CLIENT}{self.caller.identity}" if self.counts_apart else self.address
 
     def count(self, rule: str, client: str, cost: int = 1, *, refuses: bool = True) -> None:
         """Counts the request against a rule (429), or notes it for the shared store."""
@@ -212,7 +214,7 @@ def check_signature(incoming: IncomingRequest) -> None:
     if b"signature-input" not in incoming.fields:
         return
     try:
-        verified = find_signer(incoming.service.process, incoming.signed_head, incoming.address)
+        verified = find_signer(incoming.service, incoming.signed_head, incoming.address)
         incoming.signature = verified
         if verified is None:
             return
@@ -244,7 +246,9 @@ def check_policy(incoming: IncomingRequest) -> None:
         incoming.policy = service.anonymous_policy
         return
     incoming.line.caller = caller.identity[:LONGEST_CALLER]
-    incoming.policy = service.policies.of(caller)
+    incoming.policy, agent, _ = service.policies.source_of(caller.identity, caller.kind)
+    # Anybody can have any number of origins: an origin counts apart once the dealer has said something about it.
+    incoming.counts_apart = caller.kind != "signed" or agent == caller.identity
     if incoming.policy.is_blocked:
         raise Forbidden("This dealer has blocked this agent.")
 

@@ -93,7 +93,8 @@ _windows_of = lru_cache(maxsize=1024)(windows_of)
 class RateLimits:
     """The counters in the file at `path`, and the rules by name. The file is created when it does not exist.
 
-    If it `forgets`, a new counter replaces another one when a set is full; else the request is refused.
+    If it `forgets`, a new counter replaces another one when a set is full; else the request is refused. Then a counter
+    also holds if the clock was set back by up to the length of its window.
 
     An empty rule has no limit. Of two limits with the same window the lower one applies. A rule has at most 8 windows.
     Use one object per process and path: closing one would release the locks of another. Raises ValueError for an
@@ -202,7 +203,7 @@ class RateLimits:
                 offset = self._find_later(owner, offset, start)
             if offset >= 0:
                 stored_end, stored_count = _COUNTED.unpack_from(table, offset + _OWNER_BYTES)
-                if now < stored_end <= ends + _CLOCK_GRACE_SECONDS:
+                if now < stored_end <= ends + (_CLOCK_GRACE_SECONDS if self._forgets else window):
                     count, ends = stored_count, stored_end
             after = count + (cost if cost <= amount else amount or 1)
             if after > amount and ends - now > wait:

@@ -21,7 +21,7 @@ NONCE_SECONDS = round(MAX_AGE_SECONDS + 2 * GRACE_SECONDS)
 """A signature is accepted so long: from the grace before `created` to the grace after its greatest age."""
 NONCE_RULE = "nonce"
 BLOCKS = 4096
-"""A file of 8 MiB, with room for 262,144 nonces. When a part of it is full, requests are refused."""
+"""A file of 8 MiB, with room for 196,608 nonces. When a part of it is full, requests are refused."""
 MAX_TOGETHER = 200
 """The most nonces of one transaction."""
 CLEAN_SECONDS = 60.0
@@ -64,7 +64,8 @@ class StoredNonces:
         if key in self._waiting:
             return False
         found: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._waiting[key] = datetime.fromtimestamp(until, UTC), found
+        # The clocks of machines differ, and the clock of one may be set back.
+        self._waiting[key] = datetime.fromtimestamp(until + NONCE_SECONDS, UTC), found
         if self._adding is None or self._adding.done():
             self._adding = asyncio.create_task(self._add_waiting())
         return await found

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from time import perf_counter
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from starlette.types import Scope
 
@@ -87,6 +88,10 @@ class Addresses:
             dealer_id, slash, below = path.removeprefix(BELOW).partition("/")
             path = slash + below or "/"
         return DealerPath(dealer_id, path) if dealer_id in self.dealers else None
+
+    def is_host_of(self, dealer_id: str, name: str) -> bool:
+        """Whether a host name is one of a dealer, or that of the installation."""
+        return self.hosts.get(name) == dealer_id or (self.only is None and name == urlsplit(self.public_url).hostname)
 
     def roots(self, dealer_id: str) -> list[tuple[bytes, bytes]]:
         """The host and the path of each root of a dealer. An empty host means all hosts that belong to no dealer."""
@@ -184,6 +189,9 @@ class ServedDealers:
     _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MOST_OPENING))
     _targets: dict[tuple[bytes, bytes], tuple[Service, Binding]] = field(default_factory=dict)
     _roots: dict[str, list[tuple[bytes, bytes]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.process.is_host_of = lambda dealer_id, name: self.addresses.is_host_of(dealer_id, name)
 
     @property
     def is_opening(self) -> bool:

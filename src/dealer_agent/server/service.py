@@ -69,7 +69,7 @@ class Process:
     name, once its requests were seen, which sets `proxy_noticed`. `refused` counts the requests that each rate limit
     has refused. `memory` counts the bytes of requests that connections hold. `shared_policies` are those of the
     installation, once they are read. `known_keys` are those of agents that sign their requests, and `nonces` are those
-    that they have used; without them, signatures are ignored.
+    that they have used; without them, signatures are ignored. `is_host_of` says whether a host is one of a dealer.
     """
 
     settings: ServiceSettings
@@ -90,6 +90,7 @@ class Process:
     shared_policies: Policies | None = None
     known_keys: KnownKeys | None = None
     nonces: FileNonces | StoredNonces | None = None
+    is_host_of: Callable[[str, str], bool] = lambda _dealer_id, _name: False
     memory: RequestMemory = field(init=False)
 
     def __post_init__(self) -> None:

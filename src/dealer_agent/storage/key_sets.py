@@ -24,6 +24,7 @@ MAX_BYTES = 1024 * 1024
 """The most bytes of their documents in sum."""
 MAX_ASKED_A_MINUTE = 30
 """How many fetches requests of strangers cause in a minute: of new sources, and of known ones before their time."""
+NO_ROOM = "there is no room for its keys: publish fewer"
 ASKED_AGAIN = timedelta(minutes=1)
 """A source is fetched before its time at most once in this time."""
 
@@ -92,9 +93,21 @@ PUT_PROBLEM = (
     .values(tried_at=bindparam("at", type_=UtcTime), problem=bindparam("words", type_=ExternalText))
 )
 
+DROP_KEYS = (
+    update(key_sets)
+    .where(*_THIS)
+    .values(
+        document=None,
+        fetched_at=None,
+        expires_at=None,
+        version=key_sets.c.version + 1,
+        problem=bindparam("words", type_=ExternalText),
+    )
+)
+
 PUT_USE = update(key_sets).where(*_THIS).values(used_at=bindparam("at", type_=UtcTime))
 
-LEAST_USED_FIRST = (
+LEAST_USED_LAST = (
     select(key_sets.c.source, func.coalesce(func.length(key_sets.c.document), 0).label("size"))
     .where(
         of_dealer(key_sets),
@@ -106,6 +119,14 @@ LEAST_USED_FIRST = (
 REMOVE_SOURCE = delete(key_sets).where(*_THIS)
 
 REMOVE_ITS_JOB = delete(jobs).where(and_(*THIS_JOB))
+
+
+def ask_again(tx: Transaction, sources: Iterable[str]) -> None:
+    """Fetches pinned sources before their time. What strangers name does not count for them."""
+    for source in sources:
+        asked = tx.execute(ASK_AGAIN, {"sought": source, "since": tx.now - ASKED_AGAIN, "at": tx.now})
+        if asked.rowcount:
+            add_job_at(tx, KEYS_OF_OTHERS, tx.now, source)
 
 
 def ask_for_keys(tx: Transaction, sources: Iterable[str]) -> int:
@@ -143,13 +164,19 @@ def pin_sources(tx: Transaction, sources: Iterable[str], until: datetime) -> Non
 
 
 def remove_least_used(tx: Transaction) -> None:
-    """Removes the least recently used sources of strangers above MAX_SOURCES and MAX_BYTES."""
-    total = 0
-    for count, (source, size) in enumerate(tx.execute(LEAST_USED_FIRST, {"now": tx.now}).all(), 1):
+    """Removes the least recently used sources of strangers above MAX_SOURCES, and the largest documents above
+    MAX_BYTES.
+
+    Of equal documents, that of the least recently used source goes. If it were the first criterion, a few new sources
+    with large documents would remove all others. The source stays, because it counts for MAX_ASKED_A_MINUTE.
+    """
+    found, total = tx.execute(LEAST_USED_LAST, {"now": tx.now}).all(), 0
+    for source, _ in found[MAX_SOURCES:]:
+        remove_source(tx, source)
+    for source, size in sorted(found[:MAX_SOURCES], key=lambda row: row.size):
         total += size
-        if count > MAX_SOURCES or total > MAX_BYTES:
-            total -= size
-            remove_source(tx, source)
+        if total > MAX_BYTES:
+            tx.execute(DROP_KEYS, {"sought": source, "words": NO_ROOM})
 
 
 def remove_source(tx: Transaction, source: str) -> None:
