@@ -113,9 +113,12 @@ def read_keys(document: bytes) -> IssuerKeys:
         case {"keys": [*keys]}:
             usable = IssuerKeys(key for key in keys[:MOST_KEYS] if isinstance(key, dict))
         case _:
-            raise ValueError("is not a JSON Web Key Set (RFC 7517)")
+            raise ValueError("is not a JSON Web Key Set (RFC 7517): check jwks_url")
     if not usable:
-        raise ValueError("has no public key for signatures: an RSA key of 2,048 bits or more, an EC or an Ed25519 key")
+        raise ValueError(
+            "has no public key for signatures: the issuer must publish an RSA key of at least 2,048 bits, an EC key or "
+            "an Ed25519 key"
+        )
     return usable
 
 

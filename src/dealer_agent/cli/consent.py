@@ -203,7 +203,7 @@ def verify(
         if different.words is not None and not restore:
             fail(f"The events of the consent record are whole, but {different.words}: type {RESTORE_COMMAND}")
         if different.words is not None:
-            _restore(dealer)
+            _restore_withdrawals(dealer)
     erased = f", {report.erased} of them of erased persons" if report.erased else ""
     out.print(f"The consent record is whole: {counted(report.rows, 'event')}{erased}.")
     deleted = f"; the first {log.erased:,} were deleted by age" if log.erased else ""
@@ -231,8 +231,11 @@ def head(dealer: OpenDealer) -> list[dict[str, Any]]:
     return [{"chain": each.chain, "rows": each.rows, "at": dealer.local(each.at), "head": str(each)} for each in found]
 
 
-def _restore(dealer: OpenDealer) -> None:
-    """Writes the table of withdrawals again, and applies them to the leads that came while rows were missing."""
+def _restore_withdrawals(dealer: OpenDealer) -> None:
+    """Writes the table of withdrawals again from the consent record, which the caller has verified, and says so.
+
+    The withdrawals also apply to the leads that came while rows of the table were missing.
+    """
     _, late = restore_from_chain(dealer.store, dealer.profile, datetime.now(UTC))
     out.print(
         "The table of withdrawals was written again from the consent record. It was applied to "

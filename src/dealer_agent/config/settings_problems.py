@@ -138,7 +138,7 @@ def _walk_list(kind: types.VarTupleType, value: object, path: Path, sections: _S
     if len(value) < least:
         yield Problem(path, f"needs at least {least} entry" if least == 1 else f"needs at least {least} entries")
     if most is not None and len(value) > most:
-        yield Problem(path, f"has {len(value)} entries; the most is {most}")
+        yield Problem(path, f"has {len(value)} entries; leave out some, at most {most} are allowed")
     for index, item in enumerate(value):
         yield from _walk(inner, item, (*path, index), sections)
 
