@@ -98,7 +98,7 @@ def revoke(
         leads = require_leads(person, person.leads(tx))
     found = [stored.lead.lead_id for stored in leads if is_known(stored)]
     if not found:
-        fail("This customer's data was erased, so there is no consent to revoke")
+        fail("This customer's data was erased, so there is no consent to revoke. You need do nothing")
     record_access(dealer, "consent revoke", leads=len(found), lead_id=found[0] if len(found) == 1 else None)
     at = datetime.now(UTC)
     allowed = revoke_consent(dealer.store, dealer.profile, found, revoked, by=actor(), reason=reason, at=at)
@@ -257,7 +257,9 @@ def _recorded(against: str) -> list[Head]:
 def _of_dealer(recorded: list[Head] | None, dealer_id: str) -> Mapping[str, Mapping[int, bytes]]:
     """The hashes of the recorded heads by chain. Ends the command if they contradict each other."""
     if recorded is not None and not any(each.dealer_id == dealer_id for each in recorded):
-        raise typer.BadParameter(f"holds no head of the dealer {dealer_id}", param_hint="--against")
+        raise typer.BadParameter(
+            f"holds no head of the dealer {dealer_id}; give one of this dealer", param_hint="--against"
+        )
     try:
         return by_chain(recorded or (), dealer_id)
     except ValueError as problem:
@@ -269,7 +271,7 @@ def _verify_file(file: Path, recorded: list[Head] | None) -> dict[str, Any]:
     try:
         found = check_evidence(_lines(file), recorded or ())
     except BadEvidence as problem:
-        fail(f"{file} is not a valid consent record: {problem}")
+        fail(f"{file} is not a valid consent record: {problem}. Export the record again")
     if recorded is not None and not found.compared:
         fail(
             f"{file} cannot be compared: no recorded head of the dealer {found.dealer_id} counts "

@@ -270,7 +270,7 @@ def _problems_among_others(file: DealerFile) -> Iterator[Problem]:
             case (*_, str(key)) if key.endswith("_env") and text.rpartition("__")[0] != prefix:
                 yield Problem(path, f"'{text}' is not a variable of this dealer; write a name such as {prefix}__SECRET")
             case (*_, "path" | "key_file") if Path(text).is_absolute() or ".." in Path(text).parts:
-                yield Problem(path, f"'{text}' is outside the dealer's folder; write the path of a folder inside it")
+                yield Problem(path, f"'{text}' is outside the dealer's own folder; write a path inside it")
             case (*_, "heads_file") if Path(text).name != text:
                 yield Problem(path, f"'{text}' must be the name of a file, without a folder")
 

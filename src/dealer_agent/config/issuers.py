@@ -41,7 +41,9 @@ def read_issuer(value: str) -> str:
 def read_client(value: str) -> str:
     """The id of a client at an issuer."""
     if not (value.isascii() and value.isprintable() and " " not in value and 1 <= len(value) <= LONGEST_CLIENT):
-        raise ValueError(f"'{value}' is not the id of a client; write 1 to {LONGEST_CLIENT} ASCII characters without spaces")
+        raise ValueError(
+            f"'{value}' is not the id of a client; write 1 to {LONGEST_CLIENT} ASCII characters without spaces"
+        )
     return value
 
 

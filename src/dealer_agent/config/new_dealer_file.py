@@ -50,7 +50,7 @@ def write_installation_toml(folder: Path, public_url: str) -> Path:
 def dealer_toml(name: str, *guesses: Guess) -> str:
     """The text of a new `dealer.toml`. Raises ValueError for an empty name."""
     if not name.strip():
-        raise ValueError("the name is empty")
+        raise ValueError("a store needs a name")
     guessed = ", ".join(map(_quoted, (*guesses, *GUESSES)))
     return _template("template.toml").substitute(name=_quoted(name.strip()), id=_quoted(_slug(name)), guesses=guessed)
 

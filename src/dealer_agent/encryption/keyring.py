@@ -57,7 +57,9 @@ class Keyring:
         if self.permanent is not None and (
             len(self.permanent) != KEY_BYTES or self.permanent in dict(self.keys).values()
         ):
-            raise ValueError(f"the permanent secret is not valid: it must have exactly {KEY_BYTES} bytes, and differ from all keys")
+            raise ValueError(
+                f"the permanent secret is not valid: it must have exactly {KEY_BYTES} bytes, and differ from all keys"
+            )
 
     @classmethod
     def parse(cls, text: str) -> Self:

@@ -125,7 +125,9 @@ def read_public_key(jwk: Mapping[str, Any]) -> PublicKey:
     try:
         algorithm, names, key = _public_key(jwk)
     except (ValueError, UnsupportedAlgorithm) as error:
-        raise error if isinstance(error, KeyRefused) else KeyRefused("is not a valid key: export it as a JWK again") from None
+        raise (
+            error if isinstance(error, KeyRefused) else KeyRefused("is not a valid key: export it as a JWK again")
+        ) from None
     if jwk.get("alg", algorithm) not in names:
         raise KeyRefused(f"has an `alg` that does not belong to its type: write {algorithm}, or omit it")
     return PublicKey(thumbprint, algorithm, key, _time(jwk, "nbf"), _time(jwk, "exp"))
@@ -138,7 +140,9 @@ def read_private_key(data: bytes) -> PrivateKey:
             return private_key_of(load_pem_private_key(data, password=None))
         except (ValueError, TypeError, UnsupportedAlgorithm) as error:
             raise (
-                error if isinstance(error, KeyRefused) else KeyRefused("is not a private key in PEM without a password: make a new one")
+                error
+                if isinstance(error, KeyRefused)
+                else KeyRefused("is not a private key in PEM without a password: make a new one")
             ) from None
     try:
         jwk = msgspec.json.decode(data, type=dict[str, Any])
@@ -207,8 +211,8 @@ def _public_key(jwk: Mapping[str, Any]) -> tuple[str, tuple[str, ...], _Public]:
     n, e = int.from_bytes(decode(jwk["n"])), int.from_bytes(decode(jwk["e"]))
     if not (SHORTEST_RSA_BITS <= n.bit_length() <= LONGEST_RSA_BITS and 3 <= e < LARGEST_RSA_EXPONENT):
         raise KeyRefused(
-            f"is an RSA key of another size, or with an unusual exponent: use {SHORTEST_RSA_BITS} to {LONGEST_RSA_BITS} "
-            "bits and the exponent 65537"
+            f"is an RSA key of another size or with an unusual exponent: use {SHORTEST_RSA_BITS} to "
+            f"{LONGEST_RSA_BITS} bits and the exponent 65537"
         )
     return "rsa-pss-sha512", _PSS_NAMES, rsa.RSAPublicNumbers(e, n).public_key()
 

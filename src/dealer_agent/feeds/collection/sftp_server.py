@@ -268,7 +268,9 @@ class Client(asyncssh.SSHServer):
         self._server.limits.log_in(self)
         self._folder = self._server.enter(self._account)
         if self._folder is None:
-            raise asyncssh.DisconnectError(asyncssh.DISC_TOO_MANY_CONNECTIONS, "The account has too many connections: close one, then try again")
+            raise asyncssh.DisconnectError(
+                asyncssh.DISC_TOO_MANY_CONNECTIONS, "The account has too many connections: close one, then try again"
+            )
         log.info("upload login", dealer=self._account.dealer_id, feed=self._account.feed)
 
     def session_requested(self) -> UploadStream | bool:

@@ -155,7 +155,9 @@ class UploadFolder:
                 if not upload.size and not upload.is_damaged:
                     raise asyncssh.SFTPFailure("The file is empty and is not imported: send it again with its content")
                 if not upload.is_whole:
-                    raise asyncssh.SFTPFailure("Bytes are missing, so the file is not imported: send the whole file again")
+                    raise asyncssh.SFTPFailure(
+                        "Bytes are missing, so the file is not imported: send the whole file again"
+                    )
                 os.fsync(upload.fileno())
                 self._rename(upload.part, upload.client_name, was_complete=False)
             finally:
@@ -194,7 +196,9 @@ class UploadFolder:
         """Writes bytes at an offset, because a client may send several pieces at once and out of order."""
         end = offset + len(data)
         if end > self._limits.file_bytes:
-            raise asyncssh.SFTPQuotaExceeded(f"The file has more than {self._limits.file_bytes} bytes: send the units for sale only")
+            raise asyncssh.SFTPQuotaExceeded(
+                f"The file has more than {self._limits.file_bytes} bytes: send the units for sale only"
+            )
         if len(upload.parts) > MOST_GAPS:
             raise asyncssh.SFTPFailure("The file has too many gaps: send it from its beginning to its end")
         self._make_room(max(0, end - upload.size))
