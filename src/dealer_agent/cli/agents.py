@@ -39,7 +39,7 @@ AgentArgument = Annotated[
 
 def _reason(text: str) -> str:
     if len(text) > LONGEST_REASON:
-        raise typer.BadParameter(f"the reason has {len(text):,} characters; the most is {LONGEST_REASON}")
+        raise typer.BadParameter(f"the reason has {len(text):,} characters; write at most {LONGEST_REASON}")
     return text
 
 

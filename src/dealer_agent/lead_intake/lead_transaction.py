@@ -305,9 +305,10 @@ class LeadTransaction:
         )
 
     def _test_drives(self) -> Iterable[Booked]:
-        """The customer's confirmed test drives, from all leads of the same token.
+        """The confirmed test drives of the customer that are not over. A new visit must not overlap with them.
 
-        Other senders must not learn where the customer will be.
+        Reads the newest MOST_LEADS_WITH_VISITS leads that the same token sent for the customer. There are none for a
+        sender without a token: from the times that stay free, it could learn where the customer will be.
         """
         if not self.lead.is_trusted:
             return ()

@@ -327,7 +327,7 @@ def _unsupported_version() -> VersionNotSupported:
 
 
 def check_envelope(incoming: IncomingRequest) -> None:
-    """Refuses a body that is not JSON, and a message with defects outside its payload. Raises TaskPage as well."""
+    """Refuses a message with defects outside its payload. Raises TaskPage, the finished response, for ListTasks."""
     assert incoming.decoded is not None
     result = incoming.decoded[1]
     if isinstance(result, ProtocolError | TaskPage):

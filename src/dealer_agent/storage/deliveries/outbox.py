@@ -266,7 +266,8 @@ RETRY = (
     .values(state="waiting", created_at=bindparam("at"), due_at=bindparam("at"), attempts=0, settled_at=None)
 )
 
-# An undeliverable delivery that waits again comes before the later ones of its lead.
+# Each waiting delivery follows the one before it of the same lead, rooftop and channel. It is needed after RETRY: an
+# undeliverable delivery that waits again must arrive before the later ones.
 PUT_IN_ORDER = (
     update(outbox)
     .where(of_dealer(outbox), outbox.c.state == "waiting")
