@@ -30,7 +30,8 @@ from dealer_agent.http_signatures.directory import (
 from dealer_agent.http_signatures.errors import SignatureRefused
 from dealer_agent.http_signatures.fields import Fields
 from dealer_agent.http_signatures.keys import KeyRefused, PrivateKey, private_key_of, read_private_key
-from dealer_agent.http_signatures.web_bot_auth import parse_origin, signatures_with_tag
+from dealer_agent.http_signatures.origin import parse_origin
+from dealer_agent.http_signatures.web_bot_auth import signatures_with_tag
 
 EXIT_CODES = (
     "Exit codes: 0 done, and with --check the directory is right; 1 a file cannot be read or written, or the "

@@ -134,7 +134,15 @@ async def handle_post(binding: Binding, service: Service, scope: Scope, receive:
     """Answers one POST of a binding over ASGI."""
     peer = scope["client"][0] if scope.get("client") else None
     headers = scope["headers"]
-    incoming = IncomingRequest(binding, service, headers, dict(headers), peer, scope["raw_path"], scope["query_string"])
+    incoming = IncomingRequest(
+        binding,
+        service,
+        headers,
+        dict(headers),
+        peer,
+        scope.get("raw_path") or scope["path"].encode(),
+        scope["query_string"],
+    )
     if binding.version is not None:
         incoming.line.version = binding.version.name
     try:

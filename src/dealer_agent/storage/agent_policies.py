@@ -15,7 +15,8 @@ from dealer_agent.callers.policy import Policies, Policy, PolicyState
 from dealer_agent.storage.errors import TooManyPolicies
 from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.privacy.keys import claim_dealer
-from dealer_agent.storage.schema import agent_policies, of_dealer
+from dealer_agent.storage.schema import agent_policies
+from dealer_agent.storage.statements import of_dealer
 from dealer_agent.storage.tokens import NEXT_REVISION
 from dealer_agent.storage.transaction import Transaction
 

@@ -18,12 +18,11 @@ from dealer_agent.storage.schema import (
     idempotency,
     imports,
     leads,
-    of_dealer,
     outbox,
     refusals,
     tokens,
-    upsert,
 )
+from dealer_agent.storage.statements import of_dealer, upsert
 from dealer_agent.storage.transaction import Transaction
 
 FORWARD = timedelta(days=14)

@@ -10,7 +10,8 @@ from typing import Literal, get_args
 
 from sqlalchemy import bindparam, delete, func, select
 
-from dealer_agent.storage.schema import daily_counts, of_dealer, upsert
+from dealer_agent.storage.schema import daily_counts
+from dealer_agent.storage.statements import of_dealer, upsert
 from dealer_agent.storage.transaction import Transaction
 
 Subject = Literal[

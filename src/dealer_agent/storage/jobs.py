@@ -29,7 +29,8 @@ from sqlalchemy import (
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage.columns import ExternalText, UtcTime
 from dealer_agent.storage.errors import LeaseLost
-from dealer_agent.storage.schema import jobs, of_dealer, registered_dealers, upsert
+from dealer_agent.storage.schema import jobs, registered_dealers
+from dealer_agent.storage.statements import of_dealer, upsert
 from dealer_agent.storage.transaction import InstallationTransaction, Transaction
 
 LEASE = timedelta(seconds=60)

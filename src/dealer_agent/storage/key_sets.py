@@ -13,7 +13,8 @@ from sqlalchemy import and_, bindparam, delete, func, or_, select, update
 
 from dealer_agent.storage.columns import ExternalText, UtcTime
 from dealer_agent.storage.jobs import THIS_JOB, add_job_at
-from dealer_agent.storage.schema import jobs, key_sets, of_dealer, rows_of, upsert
+from dealer_agent.storage.schema import jobs, key_sets
+from dealer_agent.storage.statements import of_dealer, rows_of, upsert
 from dealer_agent.storage.transaction import Transaction
 
 KEYS_OF_OTHERS = "keys of agents"

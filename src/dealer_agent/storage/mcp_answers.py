@@ -11,7 +11,8 @@ from typing import NamedTuple
 from sqlalchemy import delete, select
 
 from dealer_agent.storage.jobs import THIS_JOB
-from dealer_agent.storage.schema import jobs, upsert
+from dealer_agent.storage.schema import jobs
+from dealer_agent.storage.statements import upsert
 from dealer_agent.storage.store import Store
 
 MCP_ANSWER = "mcp_answer"

@@ -5,7 +5,8 @@ from datetime import datetime
 
 from sqlalchemy import bindparam, delete
 
-from dealer_agent.storage.schema import nonces, of_dealer, upsert
+from dealer_agent.storage.schema import nonces
+from dealer_agent.storage.statements import of_dealer, upsert
 from dealer_agent.storage.transaction import Transaction
 
 # PostgreSQL counts no rows of an INSERT.

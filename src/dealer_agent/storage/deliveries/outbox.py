@@ -33,7 +33,8 @@ from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage.columns import UtcTime, microseconds
 from dealer_agent.storage.jobs import NO_LEASE, is_free, lease_times
 from dealer_agent.storage.leads.prepared_statements import Prepared
-from dealer_agent.storage.schema import of_dealer, of_lead, outbox, same_lead
+from dealer_agent.storage.schema import outbox
+from dealer_agent.storage.statements import of_dealer, of_lead, same_lead
 from dealer_agent.storage.transaction import InstallationTransaction, Transaction
 
 State = Literal["waiting", "sent", "undeliverable", "dropped"]

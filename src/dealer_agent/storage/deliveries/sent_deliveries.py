@@ -23,7 +23,8 @@ from dealer_agent.storage.deliveries.outbox import (
 )
 from dealer_agent.storage.leads.prepared_statements import Prepared, Read
 from dealer_agent.storage.leads.stored_leads import newest_leads_of
-from dealer_agent.storage.schema import leads, of_lead, of_leads, outbox
+from dealer_agent.storage.schema import leads, outbox
+from dealer_agent.storage.statements import of_lead, of_leads
 from dealer_agent.storage.transaction import Transaction
 
 MOST_OF_LEAD = 1000

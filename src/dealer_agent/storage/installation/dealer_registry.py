@@ -45,16 +45,14 @@ from dealer_agent.storage.schema import (
     imports,
     jobs,
     metadata,
-    of_dealer,
     outbox,
     registered_dealers,
     replicas,
     revisions,
-    rows_of,
     unit_changes,
     units,
-    upsert,
 )
+from dealer_agent.storage.statements import of_dealer, rows_of, upsert
 from dealer_agent.storage.stock.reading import read_revision
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import InstallationTransaction, Transaction

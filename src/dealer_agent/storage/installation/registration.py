@@ -13,7 +13,8 @@ from sqlalchemy import Connection, exists, literal_column, select, text
 from dealer_agent.storage.errors import DealerUnknown
 from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.leads.prepared_statements import Prepared, Read, read_all
-from dealer_agent.storage.schema import of_dealer, registered_dealers, revisions
+from dealer_agent.storage.schema import registered_dealers, revisions
+from dealer_agent.storage.statements import of_dealer
 from dealer_agent.storage.transaction import InstallationTransaction, Transaction
 
 NEEDED = "dealer_agent_registration"

@@ -36,7 +36,8 @@ from dealer_agent.storage.leads.lead_queue import LeadQueue
 from dealer_agent.storage.leads.prepared_statements import CollectedRows, Read, collect_rows
 from dealer_agent.storage.privacy.event_chain import DealerLocks, LockedDealer, lock_dealers
 from dealer_agent.storage.privacy.keys import prepare_to_encrypt
-from dealer_agent.storage.schema import of_dealer, revisions
+from dealer_agent.storage.schema import revisions
+from dealer_agent.storage.statements import of_dealer
 from dealer_agent.storage.tokens import FIND_ACTIVE_TOKEN
 from dealer_agent.storage.transaction import Ciphers, OneCipher, Transaction
 

@@ -7,7 +7,8 @@ from sqlalchemy import bindparam, func, select
 
 from dealer_agent.leads.statuses import CANCELLED, REPLACED
 from dealer_agent.storage.columns import UtcTime
-from dealer_agent.storage.schema import appointments, imports, leads, of_dealer, shown_to_staff
+from dealer_agent.storage.schema import appointments, imports, leads
+from dealer_agent.storage.statements import of_dealer, shown_to_staff
 from dealer_agent.storage.transaction import Transaction
 
 

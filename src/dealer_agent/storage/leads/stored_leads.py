@@ -21,18 +21,8 @@ from dealer_agent.storage.leads.prepared_statements import Prepared, Read, read_
 from dealer_agent.storage.privacy import consents
 from dealer_agent.storage.privacy.consents import grant, touch_lead
 from dealer_agent.storage.privacy.withdrawals import newest_leads_of_contact
-from dealer_agent.storage.schema import (
-    consent_events,
-    lead_contacts,
-    lead_events,
-    leads,
-    of_dealer,
-    of_lead,
-    refusals,
-    same_lead,
-    shown_to_staff,
-    upsert,
-)
+from dealer_agent.storage.schema import consent_events, lead_contacts, lead_events, leads, refusals
+from dealer_agent.storage.statements import of_dealer, of_lead, same_lead, shown_to_staff, upsert
 from dealer_agent.storage.transaction import Transaction
 
 ENCRYPTED = (leads.c.customer, leads.c.payload, leads.c.source_agent)

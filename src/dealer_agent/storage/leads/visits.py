@@ -22,7 +22,8 @@ from dealer_agent.protocol.responses import AppointmentReply
 from dealer_agent.storage.columns import microseconds
 from dealer_agent.storage.errors import AlreadyStored
 from dealer_agent.storage.leads.prepared_statements import Prepared
-from dealer_agent.storage.schema import appointments, leads, of_dealer, of_lead, of_leads, places, shown_to_staff
+from dealer_agent.storage.schema import appointments, leads, places
+from dealer_agent.storage.statements import of_dealer, of_lead, of_leads, shown_to_staff
 from dealer_agent.storage.transaction import Transaction
 
 VEHICLE = "vehicle"

@@ -20,7 +20,8 @@ from dealer_agent.storage.privacy.event_chain import (
     check_rows,
     end_problem,
 )
-from dealer_agent.storage.schema import accesses, of_dealer, rows_of
+from dealer_agent.storage.schema import accesses
+from dealer_agent.storage.statements import of_dealer, rows_of
 from dealer_agent.storage.transaction import Transaction
 
 PROGRAM = "dealer-agent"

@@ -23,7 +23,8 @@ from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.leads.prepared_statements import Prepared
 from dealer_agent.storage.privacy.event_chain import lock_dealer
 from dealer_agent.storage.privacy.keys import READ_PROOFS, check_keys_to_encrypt, start_use
-from dealer_agent.storage.schema import dealer_keys, of_dealer, revisions, upsert
+from dealer_agent.storage.schema import dealer_keys, revisions
+from dealer_agent.storage.statements import of_dealer, upsert
 from dealer_agent.storage.transaction import OneCipher, Transaction
 
 MOST_CIPHERS = 4096

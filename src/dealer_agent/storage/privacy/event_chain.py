@@ -28,7 +28,8 @@ from dealer_agent.storage.columns import as_stored, microseconds
 from dealer_agent.storage.errors import DealerUnknown, KeyMissing
 from dealer_agent.storage.installation.registration import not_registered, registration_reads
 from dealer_agent.storage.leads.prepared_statements import Prepared, Read, read_of_each
-from dealer_agent.storage.schema import accesses, consent_events, dealers, of_dealer, upsert, vault_keys
+from dealer_agent.storage.schema import accesses, consent_events, dealers, vault_keys
+from dealer_agent.storage.statements import of_dealer, upsert
 from dealer_agent.storage.transaction import Transaction
 
 MOST_CHARACTERS = 512

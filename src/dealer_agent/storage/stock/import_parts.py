@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 from sqlalchemy import bindparam, delete, insert, select
 from sqlalchemy.dialects.postgresql import insert as insert_or_update
 
-from dealer_agent.storage.schema import of_dealer, unit_changes, unit_documents, units
+from dealer_agent.storage.schema import unit_changes, unit_documents, units
+from dealer_agent.storage.statements import of_dealer
 from dealer_agent.storage.stock.reading import read_revision
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
