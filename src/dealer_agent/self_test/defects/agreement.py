@@ -1,4 +1,4 @@
-"""Agents whose answers contradict each other, or only later pages of which are wrong."""
+"""Defects for the checks of agreement: agents whose answers contradict each other, or are wrong only on later pages."""
 
 from collections.abc import Callable
 from typing import Any

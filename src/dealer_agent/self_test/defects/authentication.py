@@ -1,4 +1,4 @@
-"""Agents that treat tokens in another way. Every skill of these agents needs a token, unless said otherwise."""
+"""Defects for the checks of tokens: agents that treat tokens wrongly. Every skill needs one, unless said otherwise."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Agents with a wrong card."""
+"""Defects for the checks of the agent card: agents whose card, or its headers for caches, is wrong."""
 
 import itertools
 import json

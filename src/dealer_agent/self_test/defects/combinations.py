@@ -1,4 +1,4 @@
-"""Agents that are right in the simple case: wrong only for some values, beside other members, or in one binding."""
+"""Defects that simple requests do not show: agents that are wrong only for some values, filters or bindings."""
 
 import itertools
 from typing import Any

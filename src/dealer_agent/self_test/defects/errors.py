@@ -1,4 +1,4 @@
-"""Agents whose errors have another form."""
+"""Defects for the checks of errors: agents whose errors have a wrong form, code or status."""
 
 from typing import Any
 

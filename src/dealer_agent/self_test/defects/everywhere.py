@@ -1,4 +1,4 @@
-"""Agents with a defect in answers that no other check asks for, and agents that mix buyers up."""
+"""Defects for the checks of every exchange: agents that are wrong where no other check looks, or mix buyers up."""
 
 import asyncio
 import itertools

@@ -1,4 +1,4 @@
-"""Agents that count facets wrongly."""
+"""Defects for the checks of facets: agents that count the values of the stock wrongly, or send a malformed response."""
 
 from typing import Any
 

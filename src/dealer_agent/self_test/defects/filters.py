@@ -1,4 +1,4 @@
-"""Agents that filter wrongly."""
+"""Defects for the checks of filters: agents that return vehicles that a filter excludes, or lose others."""
 
 from typing import Any
 

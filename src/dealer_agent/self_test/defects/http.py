@@ -1,4 +1,4 @@
-"""Broken HTTP."""
+"""Defects for the checks of HTTP: agents with wrong headers, methods, media types or status codes."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Agents that describe the dealer wrongly."""
+"""Defects for the checks of dealer.information: agents that describe the dealer or its rooftops wrongly."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Dealers that accept malformed leads, refuse valid ones, or answer them wrongly."""
+"""Defects for the checks of leads: dealers that accept malformed leads, refuse valid ones, or answer them wrongly."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Agents that large and odd requests harm."""
+"""Defects for the checks of limits: agents that large and odd requests harm, or that answer them wrongly."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Agents that send malformed listings. Each breaks one vehicle, in all its responses."""
+"""Defects for the checks of listings: agents that send a malformed vehicle, the same one in all their responses."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Agents that list what no vehicle has, and describe themselves in another way each time."""
+"""Defects for the checks of plausibility: agents that list what no vehicle has, or describe themselves differently."""
 
 import itertools
 from datetime import UTC, datetime, timedelta

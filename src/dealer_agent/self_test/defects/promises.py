@@ -1,4 +1,4 @@
-"""Dealers that treat a new lead as an old one, and that offer visits while they are closed."""
+"""Defects for the checks of promises: dealers that mistake a new lead for an old one, or offer visits while closed."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""Agents that search free text wrongly."""
+"""Defects for the checks of free text: agents that search the words of a query wrongly."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Agents that verify signatures of requests in another way."""
+"""Defects for the checks of signed requests: agents that verify signatures wrongly, or refuse what they must accept."""
 
 from dealer_agent.self_test.changing import When, answers, calls, with_status
 from dealer_agent.self_test.defect import Agent, Answer, Call, broken

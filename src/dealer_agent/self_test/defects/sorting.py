@@ -1,4 +1,4 @@
-"""Agents that sort wrongly."""
+"""Defects for the checks of sorting: agents that put the results of a search in a wrong order."""
 
 from collections.abc import Callable
 from typing import Any

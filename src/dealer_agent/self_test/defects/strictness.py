@@ -1,4 +1,4 @@
-"""Agents that accept what they must refuse, and refuse what they must accept."""
+"""Defects for the checks of strictness: agents that accept what they must refuse, or refuse what they must accept."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Agents that return wrong vehicles, or refuse them."""
+"""Defects for the checks of inventory.vehicle: agents that return a wrong vehicle, or refuse one that they have."""
 
 from typing import Any
 

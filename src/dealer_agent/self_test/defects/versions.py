@@ -1,4 +1,4 @@
-"""Agents that read A2A's headers in another way."""
+"""Defects for the checks of versions: agents that read or answer the headers of A2A (version, extensions) wrongly."""
 
 from dealer_agent.self_test.changing import When, answers, calls, error, with_status
 from dealer_agent.self_test.defect import Answer, Call
