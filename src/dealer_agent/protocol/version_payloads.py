@@ -1,7 +1,7 @@
-"""Translates payloads between a published version and the contract of dealer-agent, which a dealer has at its root. Pure.
+"""Translates payloads of published versions to those at the root of a dealer's URL, and back. Pure.
 
-Requests and responses at the root of a dealer's URL have the payloads of `protocol.skill`. Published versions of the
-public protocol are at paths below the root. The schemas of a version are those of the root, changed by its row of
+Requests and responses at the root have the payloads of `protocol.skill`. Published versions of the public protocol are
+at paths below the root. The schemas of a version are those of the root, changed by its row of
 `protocol.published_versions`. A valid request becomes a payload of the root, so everything behind the decoder is the
 same for all versions. The `data` of a response becomes that of the version.
 """

@@ -12,8 +12,8 @@ Only complete and usual requests take this path. All others go over ASGI:
 - requests that wait for an earlier one of their connection, and requests after which the connection closes
 - requests of clients that read their responses too slowly
 
-On the path over ASGI, a connection adds to uvicorn's: it counts the bytes of its requests, closes after a refusal if its client
-pipelines, and answers errors of HTTP in the form of the protocol.
+On the path over ASGI, a connection adds to uvicorn's: it counts the bytes of its requests, closes after a refusal if
+its client pipelines, and answers errors of HTTP in the form of the protocol.
 """
 
 import asyncio

@@ -326,6 +326,7 @@ VALID: Mapping[str, Row] = {
 
 
 def _valid(target: Target, *rows: Row) -> Lead:
+    """A valid lead that has these values, to show that only their defective forms are refused."""
     made = lead(target, person=f"valid {rows[0].group}")
     for row in rows:
         value = row.value(target) if callable(row.value) else row.value
