@@ -8,6 +8,7 @@ from dealer_agent.self_test.reading import INFORMATION, anything, changes
 
 
 def _data(change: Change) -> Breaking:
+    """Changes the `data` of each response to dealer.information."""
     return changes(INFORMATION, anything, change)
 
 

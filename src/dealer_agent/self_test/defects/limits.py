@@ -14,10 +14,12 @@ def has(text: bytes) -> When:
 
 
 def crashed(answer: Answer) -> Answer:
+    """The answer of a web framework after an exception."""
     return answer.with_status(500).with_body(b'{"detail": "Internal Server Error"}')
 
 
 def is_large(call: Call) -> bool:
+    """Requests with a body of more than LARGE bytes."""
     return len(call.body) > LARGE
 
 

@@ -16,14 +16,17 @@ def of_version(version: str | None) -> When:
 
 
 def names_extension(call: Call) -> bool:
+    """Requests with an extension that nobody has published."""
     return call.header(EXTENSIONS) == UNKNOWN_EXTENSION
 
 
 def refused(answer: Answer) -> Answer:
+    """Refuses a request without a reason."""
     return answer.with_status(400).with_body(b'{"error":{"code":400,"message":"No.","details":[]}}')
 
 
 def as_current(call: Call) -> Call:
+    """The request as one of the current version."""
     return call.with_header(VERSION, "1.0")
 
 
