@@ -1,4 +1,4 @@
-"""Access tokens of an issuer: JSON Web Tokens of RFC 9068 (docs/protocol.md#issued-tokens). Pure.
+"""Checks access tokens of an issuer: JSON Web Tokens of RFC 9068 (docs/protocol.md#issued-tokens). Pure.
 
 Nothing in a token chooses how it is checked. Its issuer must be one of the settings. Only a key of this issuer's key
 set verifies it, and the key says which algorithms are possible.

@@ -1,4 +1,4 @@
-"""The sender of a request (docs/protocol.md#callers). Pure.
+"""Describes and names the sender of a request (docs/protocol.md#callers). Pure.
 
 The guards decide it once for each request. Everything else reads it: limits, the owner of a lead, idempotency keys,
 counts and logs. `source_agent` in a payload is only a claim, and decides nothing.

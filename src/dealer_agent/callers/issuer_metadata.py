@@ -1,4 +1,4 @@
-"""Where the keys of an issuer are: its metadata (RFC 8414, and OpenID Connect Discovery). Pure."""
+"""Finds the keys of an issuer in its metadata (RFC 8414, and OpenID Connect Discovery). Pure."""
 
 from typing import Any
 from urllib.parse import urlsplit

@@ -115,6 +115,7 @@ def clearly_different(member: str, one: object, other: object) -> bool:
 
 @lru_cache(100_000)
 def _different(member: str, one: str, other: str) -> bool:
+    """Whether two values of a member certainly mean different things."""
     if member == "condition":
         # A certified vehicle is a used one. `filter.condition-exact` tells them apart.
         return {one, other} != {"used", "cpo"}

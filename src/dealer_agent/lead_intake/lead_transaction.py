@@ -294,6 +294,7 @@ class LeadTransaction:
         return self._decide(found, earlier or ())
 
     def _decide(self, found: FoundVehicle, earlier: Sequence[VisitRecord]) -> VisitDecision:
+        """The decision about the requested visit, as for a sender with a token."""
         request = self.lead.request.appointment
         assert request is not UNSET, "only a requested visit is decided"
         return self._booking.decide(

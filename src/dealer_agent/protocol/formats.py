@@ -1,4 +1,4 @@
-"""The string formats of the schemas, as predicates. Pure.
+"""Checks the string formats of the schemas, and writes e-mail addresses and phone numbers in one form. Pure.
 
 `date-time-local` is a timestamp that needs no offset, because a time zone can be given with it.
 """

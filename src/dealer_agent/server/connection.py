@@ -1,4 +1,4 @@
-"""One client's connection, with limits that uvicorn's connection does not have:
+"""Reads requests from one client's connection, with limits that uvicorn's connection does not have:
 
 - The head of a request is bounded in size and time. Bodies have limits of their own (`server.body`).
 - Connections that pipeline are parsed in turns (`server.admission`). Received bytes are held back, and no more are

@@ -1,4 +1,4 @@
-"""The MCP server of a dealer at `/mcp`: streamable HTTP of the official SDK (docs/how-to/mcp.md).
+"""Serves a dealer to MCP hosts at `/mcp`: streamable HTTP of the official SDK (docs/how-to/mcp.md).
 
 Each request stands alone, so any worker and any replica can answer it, and a process keeps nothing after the response.
 `mcp_questions` has the questions to people for hosts of older revisions. A tool call becomes a request of the caller to

@@ -1,4 +1,4 @@
-"""The policies of agents (`callers.policy`), with the history of their changes. Rows are only added.
+"""Stores the policies of agents (`callers.policy`), with their history. Rows are only added.
 
 They belong to a dealer, or to ALL_DEALERS: then they are of all dealers of the installation. A change counts as one of
 the tokens, so all processes load it within two seconds (`server.refresh`).

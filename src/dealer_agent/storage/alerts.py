@@ -1,4 +1,4 @@
-"""Alerts: which conditions were observed, and the messages about them. Jobs check and send (`alerts.jobs`).
+"""Stores alerts: which conditions were observed, and the messages about them. Jobs check and send (`alerts.jobs`).
 
 Also: of which keys a person has confirmed a copy.
 """

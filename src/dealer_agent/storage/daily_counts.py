@@ -1,4 +1,4 @@
-"""What agents asked a dealer on each day: plain counts, without data of customers and without texts of strangers.
+"""Counts what agents asked a dealer on each day, without data of customers and without texts of strangers.
 
 A row counts one item of one subject on one day of the dealer's time zone. Processes add their numbers about once a
 minute. The rows of a day and subject are bounded: items that come after MOST_ITEMS others count as OTHER.

@@ -1,4 +1,4 @@
-"""The table of jobs: when each is due, and which process does it now (see the package `jobs`).
+"""Stores the jobs: when each is due, and which process does it now (see the package `jobs`).
 
 A process has a job until its lease ends. A lease is a name that is never used twice. The clocks of machines may differ,
 and a clock may be set back: a time that is further in the future than it can be counts as past. Deliveries have the

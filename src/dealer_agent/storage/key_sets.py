@@ -1,4 +1,4 @@
-"""The public keys of others: of agents that sign their requests, and of issuers of tokens (the package `known_keys`).
+"""Stores the public keys of others: agents that sign requests, and issuers of tokens (the package `known_keys`).
 
 A source is where the keys are. Requests of strangers name sources, so the number of those is bounded: a minute, and in
 all. The least recently used ones are removed first. Pinned sources are in the settings of the operator or of a dealer;

@@ -1,4 +1,4 @@
-"""The nonces of signed requests, for installations whose machines share a PostgreSQL (`server.nonces`)."""
+"""Stores the nonces of signed requests, for installations whose machines share a PostgreSQL (`server.nonces`)."""
 
 from collections.abc import Mapping
 from datetime import datetime

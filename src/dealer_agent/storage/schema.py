@@ -1,4 +1,4 @@
-"""The tables, the same on SQLite and PostgreSQL. Primary keys begin with `dealer_id`: tables can be partitioned by it.
+"""Defines the tables, the same on SQLite and PostgreSQL. Primary keys begin with `dealer_id`, to allow partitions.
 
 The migrations have what the statements of this package do not need: indexes, defaults, and which columns may be NULL.
 

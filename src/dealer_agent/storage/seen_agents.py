@@ -1,4 +1,4 @@
-"""The agents that a dealer has seen: what its leads, its counts of requests and its tokens say about each."""
+"""Lists the agents that a dealer has seen: what its leads, its counts and its tokens say about each."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Access tokens. Only a hash of a token is stored, never the token itself.
+"""Stores access tokens. Only a hash of a token is stored, never the token itself.
 
 A token gives access only to its purpose: the skills, or the calendar of visits. It may have a time at which it expires,
 and the scopes of the skills that it opens.

@@ -1,4 +1,4 @@
-"""inventory.facets, recomputed from the listings."""
+"""Checks inventory.facets: it recomputes the counts and ranges from the listings."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The queue of deliveries and their results (docs/protocol.md#durability).
+"""Stores the queue of deliveries and their results (docs/protocol.md#durability).
 
 Delivery is at least once. A process claims a row under a lease, sends the document outside a transaction, and records
 the result. If the process dies, its lease expires. Then another process claims the row, and sends the document with the

@@ -1,4 +1,4 @@
-"""The document that a delivery sent, which receivers have a lead, and how many mails an address got."""
+"""Reads what was sent of a lead: the document of a delivery, who received the lead, how many mails an address got."""
 
 from collections.abc import Sequence
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""The dealers of an installation: their settings with history, state and host names.
+"""Stores the dealers of an installation: their settings with history, state and host names.
 
 Every change increments the dealer's `settings_counter`, so that all processes notice it (`changed_dealers`).
 

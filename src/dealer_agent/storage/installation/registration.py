@@ -1,4 +1,4 @@
-"""A transaction that writes for a dealer of an installation prevents the dealer's removal until it ends.
+"""Prevents that a dealer of an installation is removed while a transaction writes for it.
 
 A process may stop for hours and go on: with SIGSTOP, or with its virtual machine. Its dealer may be removed meanwhile.
 So every transaction that writes for a dealer first checks that the dealer is registered. On PostgreSQL it also shares a

@@ -1,4 +1,4 @@
-"""The machines (replicas) that serve a dealer, or an installation (ALL_DEALERS).
+"""Stores which machines (replicas) serve a dealer, or an installation (ALL_DEALERS).
 
 Each records its version and a hash of its settings while it runs. `doctor` compares them.
 """

@@ -1,4 +1,4 @@
-"""The responses stored for idempotency keys (docs/protocol.md#idempotency)."""
+"""Stores the responses for idempotency keys (docs/protocol.md#idempotency)."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""Leads are committed in groups: one writer thread per process, one transaction and one fsync for all that wait.
+"""Commits leads in groups: one writer thread per process, one transaction and one fsync for all that wait.
 
 A job is a function that stores the content of one request in the transaction that it gets. The writer holds the
 dealer's lock, so the jobs of one dealer run one after the other, in all processes. No process misses a duplicate of

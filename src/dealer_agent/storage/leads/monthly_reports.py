@@ -1,4 +1,4 @@
-"""The leads and visits that a monthly report counts."""
+"""Counts the leads and visits of a month, for its report."""
 
 from datetime import datetime
 from typing import NamedTuple

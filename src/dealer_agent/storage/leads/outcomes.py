@@ -1,4 +1,4 @@
-"""What became of the leads of each agent: the marks of staff, withdrawals, and mails that were refused."""
+"""Reads what became of the leads of each agent: marks of staff, withdrawals, and mails that were refused."""
 
 from datetime import timedelta
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""The leads that wait in quarantine (docs/protocol.md#quarantine): their state, and what a person decided about them.
+"""Stores which leads wait in quarantine (docs/protocol.md#quarantine), and what a person decided about them.
 
 The caller of a function that writes holds the dealer's lock. Each statement that finds waiting leads reads a partial
 index that has only those, so it needs the state as a literal.

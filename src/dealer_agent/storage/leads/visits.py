@@ -1,4 +1,4 @@
-"""Visits and the places that they occupy (docs/protocol.md#appointments).
+"""Stores visits and the places that they occupy (docs/protocol.md#appointments).
 
 A visit occupies one of the rooftop's places for its kind in each quarter of an hour that it overlaps. A test drive also
 occupies its vehicle, in the same table. Under the dealer's lock one lead at a time looks for a free place. If two still

@@ -1,4 +1,4 @@
-"""The access log: who looked at customer data (16 CFR 314.4(c)(8)).
+"""Writes the access log: who looked at customer data (16 CFR 314.4(c)(8)).
 
 The entries are a hash chain, like consent events (`event_chain`). The caller of a function that adds or deletes
 entries holds the dealer's lock.

@@ -1,4 +1,4 @@
-"""Consent and its withdrawal (docs/protocol.md#consent).
+"""Stores consent and its withdrawal (docs/protocol.md#consent).
 
 Events are only added, to the dealer's hash chain (`event_chain`). The caller of a function that adds one holds
 the dealer's lock.

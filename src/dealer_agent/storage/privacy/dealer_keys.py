@@ -1,4 +1,4 @@
-"""The keys of the dealers of an installation: each is encrypted with the active key of the installation.
+"""Stores the keys of each dealer of an installation, encrypted with the active key of the installation.
 
 An encrypted key is bound to its dealer and its id. The keys of the installation are in its key file or in
 DEALER_AGENT_KEYS. The database records which of them is active, as for a dealer's keys (`storage.privacy.keys`), with

@@ -1,4 +1,4 @@
-"""Two hash chains for each dealer: its consent events, and its access log. A hash binds each row to the row before.
+"""Protects the consent record and the access log from changes: in each, a hash binds a row to the row before.
 
 The text of a consent event is in the chain as a salted hash only, the commitment. So the text can be erased, or
 encrypted with another key, and the chain can still be verified. The dealer's row holds the end of each chain with a

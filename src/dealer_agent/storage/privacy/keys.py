@@ -1,4 +1,4 @@
-"""Which keys encrypt the customer data of a dealer, and the checks before customer data is read or written."""
+"""Decides which keys encrypt a dealer's customer data, and checks them before data is read or written."""
 
 import hmac
 from collections.abc import Collection

@@ -1,4 +1,4 @@
-"""The channels that a person withdrew, by keyed hashes of contact points (docs/protocol.md#withdrawal).
+"""Stores which channels a person withdrew, by keyed hashes of contact points (docs/protocol.md#withdrawal).
 
 A withdrawal stays when the person's leads are erased: an agent may still send the old consent. A row has the hash, the
 channel and the time, and nothing else. The cost of a lookup does not depend on the number of leads of a contact.

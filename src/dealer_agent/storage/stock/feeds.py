@@ -1,4 +1,4 @@
-"""The feeds that are imported without a person, and their files.
+"""Stores the state of the feeds that are imported without a person, and their files.
 
 One process of all machines works on a feed: the one that has the lease of its job. A process that has lost the lease
 can write nothing more about the feed (LeaseLost), and no import either: the transaction of an import also finishes its

@@ -1,4 +1,4 @@
-"""The units that are held back because their facts in the feed are implausible, and what people decided about units.
+"""Stores the units that are held back because their facts are implausible, and what people decided about units.
 
 A decision outlives the next feed. A release is for what was implausible (`Doubt.is_covered`). A unit that a person hid
 stays hidden until a person releases it, whatever the feed says.

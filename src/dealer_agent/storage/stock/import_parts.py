@@ -1,4 +1,4 @@
-"""The parts of an import: its changes are written and moved into the stock in short transactions."""
+"""Writes an import in parts: its changes go into the stock in short transactions."""
 
 import time
 from collections.abc import Callable, Sequence

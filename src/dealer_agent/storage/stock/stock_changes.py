@@ -1,4 +1,4 @@
-"""Changes of the stock that are not imports: an undo, a person's decision, and the end of a held unit's day.
+"""Changes the stock without an import: an undo, a person's decision, and the end of a held unit's day.
 
 They write like an import (`storage.stock.stock_import`): readers see the stock before or after it.
 """
