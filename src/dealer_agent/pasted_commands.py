@@ -22,7 +22,9 @@ GROUPS = (
     "agents",
     "ask",
 )
-WITHOUT_FOLDER = frozenset({"init", "check", "mcp", "help", "ask", "database", "feeds password", "dealers host"})
+WITHOUT_FOLDER = frozenset(
+    {"init", "check", "mcp", "help", "ask", "database", "keys directory", "feeds password", "dealers host"}
+)
 """The commands and groups that have no `--dir`."""
 WITHOUT_DEALER = frozenset({"serve", "demo", "backup", "restore", "dealers", "feeds host-key"})
 """The other commands and groups that have no `--dealer`."""

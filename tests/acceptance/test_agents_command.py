@@ -83,7 +83,7 @@ def test_a_limit_has_skills_rates_and_leads_a_day(folder: Path) -> None:
         (("limit", AGENT, "--skill", "inventory.serch"), "did you mean inventory.search?"),
         (("limit", AGENT, "--rate", "inventory.search"), "is not SKILL=RATE"),
         (("limit", AGENT, "--rate", "inventory.search=often"), "is not a rate limit"),
-        (("block", AGENT, "--reason", "x" * 501), "the most is 500"),
+        (("block", AGENT, "--reason", "x" * 501), "at most 500"),
     ],
 )
 def test_a_wrong_word_is_refused_with_advice(folder: Path, words: tuple[str, ...], advice: str) -> None:

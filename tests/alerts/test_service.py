@@ -23,7 +23,8 @@ from dealer_agent.jobs import loop
 from dealer_agent.storage.alerts import ALERT_CHECK, count_failed_leads, list_messages
 from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.jobs import find_due_jobs
-from dealer_agent.storage.schema import of_dealer, vault_key_uses
+from dealer_agent.storage.schema import vault_key_uses
+from dealer_agent.storage.statements import of_dealer
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 

@@ -54,7 +54,7 @@ def secrets(folder: Path, text: str, env: dict[str, str]) -> dict[str, str]:
             (
                 MAIL.replace("mail.example.com", host) + 'security = "none"\n',
                 env,
-                ["line 10: mail.security: would send customers' data in the clear"],
+                ["line 10: mail.security: would send customers' data without encryption"],
             )
             for host in ("mail.example.com", "10.0.0.7", "mailhost", "localhost.example.com", "::2", "0.0.0.0")
             for env in (LOGIN, {})
@@ -77,12 +77,12 @@ def secrets(folder: Path, text: str, env: dict[str, str]) -> dict[str, str]:
         (
             HTTP + 'authorization_env = "CRM_TOKEN"\n',
             {"CRM_TOKEN": "Bearer not-shown\r\nX: y"},
-            ["authorization_env: the environment variable CRM_TOKEN holds what no header can"],
+            ["authorization_env: the environment variable CRM_TOKEN has characters that a header cannot have"],
         ),
         (
             HTTP.replace("https", "http"),
             {},
-            ["line 9: rooftops[0].deliver.http[0].url: would send customers' data in the clear"],
+            ["line 9: rooftops[0].deliver.http[0].url: would send customers' data without encryption"],
         ),
         *(
             (

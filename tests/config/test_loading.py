@@ -242,7 +242,7 @@ max_shrink = 0.2
         ("notes = ''", "line 7: rooftops[0].notes: is empty; write something, or leave the key out"),
         ("geo = 'here'", "line 7: rooftops[0].geo: must be a section: [rooftops.geo]"),
         ("phones = []", "line 7: rooftops[0].phones: must be a section: [rooftops.phones]"),
-        ("geo = {latitude = 91, longitude = 0}", "line 7: rooftops[0].geo.latitude: 91 is too large; the most is 90"),
+        ("geo = {latitude = 91, longitude = 0}", "line 7: rooftops[0].geo.latitude: 91 is too large; write at most 90"),
         ("geo = {latitude = 9, longitude = nan}", "line 7: rooftops[0].geo.longitude: nan is too small; the least is "
          "-180"),
         ("[rooftops.fees]\nname = 'Doc'", "line 7: rooftops[0].fees: must be a list of sections, each headed "
@@ -291,7 +291,7 @@ max_shrink = 0.2
          "or path, such as 'consent-heads.log'"),
         ("[mail]\nfrom_address = 'me'", "line 8: mail.from_address: 'me' is not an e-mail address: An email address "
          "must have an @-sign."),
-        ("[policies]\nmax_shrink = 30", "line 8: policies.max_shrink: 30 is too large; the most is 1"),
+        ("[policies]\nmax_shrink = 30", "line 8: policies.max_shrink: 30 is too large; write at most 1"),
         ("[service]\ntrusted_proxies = ['10.0.0.1/8']", "line 8: service.trusted_proxies[0]: 10.0.0.1/8 has host bits "
          "set; write an address or a network, such as '10.0.0.0/8'"),
         ("[service]\nlenient_configuration = 1", "line 8: service.lenient_configuration: 1 must be true or false, "
@@ -303,8 +303,8 @@ max_shrink = 0.2
         ("[service]\nbase_path = '/agent/'", "line 8: service.base_path: '/agent/' must begin with a slash and end "
          "without one, such as '/agent'"),
         ("[service]\nbody_limit_kib = 0", "line 8: service.body_limit_kib: 0 is too small; the least is 1"),
-        ("[search]\ndefault_limit = 51", "line 8: search.default_limit: 51 is too large; the most is 50"),
-        ("[search]\nlimit_cap = 1001", "line 8: search.limit_cap: 1001 is too large; the most is 1000"),
+        ("[search]\ndefault_limit = 51", "line 8: search.default_limit: 51 is too large; write at most 50"),
+        ("[search]\nlimit_cap = 1001", "line 8: search.limit_cap: 1001 is too large; write at most 1000"),
         ("[search]\nlimit_cap = 10", "line 7: search.default_limit: 20 is more than limit_cap, 10"),
         ("[rate_limits]\nlead_submit = 'ten a minute'", "line 8: rate_limits.lead_submit: 'ten a minute' is not a rate "
          "limit; write it as '600/minute' or '10/minute; 100/day'"),
@@ -465,18 +465,18 @@ def test_the_environment_limits_the_connections(tmp_path: Path) -> None:
     [
         (
             "".join(f'[[rooftops]]\nname = "R{number}"\ntimezone = "America/Chicago"\n' for number in range(500)),
-            "rooftops: has 501 entries; the most is 500",
+            "rooftops: has 501 entries; write at most 500",
         ),
         (
             '[[area_offers]]\nzip_prefixes = ["372"]\namount_off = 1\n' * 1001,
-            "area_offers: has 1001 entries; the most is 1000",
+            "area_offers: has 1001 entries; write at most 1000",
         ),
         (
             "".join(
                 f'[[rooftops.deliver.http]]\nname = "c{number}"\nurl = "https://crm.example.com/"\n'
                 for number in range(21)
             ),
-            "rooftops[0].deliver.http: has 21 entries; the most is 20",
+            "rooftops[0].deliver.http: has 21 entries; write at most 20",
         ),
         ("#" * (2 << 20), "is larger than 2 MiB; shorten its texts"),
     ],

@@ -105,9 +105,9 @@ def refused(added: str) -> list[str]:
          "on which it begins"),
         # Bounds.
         ("closed_dates = [" + ", ".join(["'2026-12-24'"] * 401) + "]", "line 7: rooftops[0].closed_dates: has 401 "
-         "entries; the most is 400"),
+         "entries; write at most 400"),
         (SALES + "".join(DAY + f"date = '20{10 + day // 28}-01-{day % 28 + 1:02}'\nhours = 'closed'\n"
-         for day in range(101)), "line 9: rooftops[0].special_days: has 101 entries; the most is 100"),
+         for day in range(101)), "line 9: rooftops[0].special_days: has 101 entries; write at most 100"),
     ],
 )  # fmt: skip
 def test_a_problem_names_its_line_and_key_and_says_what_to_do(added: str, problem: str) -> None:

@@ -11,7 +11,7 @@ from dealer_agent.leads import customer_links
 from dealer_agent.protocol import json_body, json_rpc, problems
 from dealer_agent.protocol.schemas import request_schema
 from dealer_agent.protocol.skill import SKILLS
-from dealer_agent.server import connection, customer_routes, fast_path, guards
+from dealer_agent.server import body, connection, customer_routes, fast_path
 from dealer_agent.visits import customer_actions
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -27,7 +27,7 @@ DOCUMENT = (DOCS / "reference" / "bounds.md").read_text("utf-8")
         ("characters of a JSON-RPC `id`", json_rpc.CALL_ID_LENGTH),
         ("problems in an error", problems.PROBLEMS_SHOWN),
         ("characters of a received value in an error", problems.RECEIVED_LIMIT),
-        ("bytes of a body that count once against the rate", guards.COUNTED_BYTES),
+        ("bytes of a body that count once against the rate", body.COUNTED_BYTES),
         ("bytes of a body that is decoded before it is counted", fast_path.FAST_BODY_BYTES),
         ("bytes of a head", connection.BoundedConnection.head_limit_bytes),
     ],

@@ -86,16 +86,16 @@ def test_the_operator_can_allow_addresses_that_are_not_public(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        (FOLDER.replace('"drop"', '"/etc"'), "must be a folder below the dealer's own"),
-        (FOLDER.replace('"drop"', '"../south-motors/drop"'), "must be a folder below the dealer's own"),
+        (FOLDER.replace('"drop"', '"/etc"'), "is outside the dealer's own folder"),
+        (FOLDER.replace('"drop"', '"../south-motors/drop"'), "is outside the dealer's own folder"),
         (
             '[[feeds]]\nname = "a"\n[feeds.url]\naddress = "https://example.com"\ntoken_env = "DEALER_AGENT_KEYS"\n',
-            "'DEALER_AGENT_KEYS' must be a name such as DEALER_NORTH_MOTORS__SECRET",
+            "'DEALER_AGENT_KEYS' is not a variable of this dealer; write a name such as DEALER_NORTH_MOTORS__SECRET",
         ),
         (
             '[[feeds]]\nname = "a"\n[feeds.url]\naddress = "https://example.com"\n'
             'user_env = "DEALER_NORTH_MOTORS__USER"\npassword_env = "DEALER_SOUTH_MOTORS__SECRET"\n',
-            "'DEALER_SOUTH_MOTORS__SECRET' must be a name such as DEALER_NORTH_MOTORS__SECRET",
+            "'DEALER_SOUTH_MOTORS__SECRET' is not a variable of this dealer; write a name such as",
         ),
     ],
 )

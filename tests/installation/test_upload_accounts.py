@@ -66,9 +66,9 @@ def test_a_dealer_cannot_change_the_server_nor_read_a_key_elsewhere(tmp_path: Pa
         ("\n[sftp]\nenabled = true\n", r"sftp\.enabled: belongs to installation\.toml"),
         ("\n[feed_files]\ndealer_mib = 9999\n", r"feed_files\.dealer_mib: belongs to installation\.toml"),
         ('\n[service]\nprivate_networks = ["10.0.0.0/8"]\n', r"private_networks: belongs to installation\.toml"),
-        (f'{source}key_file = "/etc/ssh/ssh_host_rsa_key"\n', r"key_file: '/etc/ssh/.*below the dealer's own"),
-        (f'{source}key_file = "../south-motors/key"\n', "below the dealer's own"),
-        (f'{source}password_env = "DEALER_SOUTH_MOTORS__FEED"\n', "must be a name such as DEALER_NORTH_MOTORS__"),
+        (f'{source}key_file = "/etc/ssh/ssh_host_rsa_key"\n', r"key_file: '/etc/ssh/.*outside the dealer's own"),
+        (f'{source}key_file = "../south-motors/key"\n', "outside the dealer's own"),
+        (f'{source}password_env = "DEALER_SOUTH_MOTORS__FEED"\n', "write a name such as DEALER_NORTH_MOTORS__"),
     ):
         with pytest.raises(SettingsError, match=problem):
             installation.dealer_settings(dealer_toml(NORTH, more))

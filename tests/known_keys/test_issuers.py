@@ -41,7 +41,9 @@ def test_the_metadata_of_the_issuer_leads_to_its_keys(issuer: Issuer) -> None:
         ("jwks:http://[/keys", "not https"),
     ],
 )
-def test_what_is_wrong_is_said(issuer: Issuer, source: str, words: str) -> None:
+def test_a_key_set_that_cannot_be_fetched_or_read_is_refused_with_the_reason(
+    issuer: Issuer, source: str, words: str
+) -> None:
     with pytest.raises(FetchFailed, match=words):
         fetched(source.format(url=issuer.url))
 
@@ -54,7 +56,7 @@ def test_a_dealer_of_an_installation_reaches_no_private_address(issuer: Issuer, 
     assert issuer.fetched == before
 
 
-def test_metadata_that_names_a_private_key_set_leads_nowhere(issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metadata_cannot_name_a_key_set_on_the_private_network(issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
     """The issuer is allowed, and names another address. It is refused unless it is https, or of this machine."""
     from dealer_agent.known_keys import issuers
 

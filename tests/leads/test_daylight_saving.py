@@ -76,7 +76,7 @@ AT = [
 
 @in_both_zones
 @pytest.mark.parametrize(("day", "asked", "expected"), AT)
-def test_an_appointment_at_a_time_is_that_instant(
+def test_a_visit_near_a_clock_change_is_confirmed_at_the_instant_that_was_asked_for(
     zone: str, offsets: dict[str, str], day: str, asked: str, expected: str
 ) -> None:
     plan = plan_of(zone, ALL_DAY)

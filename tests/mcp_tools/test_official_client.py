@@ -89,7 +89,7 @@ async def test_a_person_who_declines_sends_nothing(served: Running) -> None:
     assert succeed_here("leads", "list", "--json", "--dir", served.folder) == before
 
 
-async def test_a_host_without_a_form_gets_the_reason(served: Running) -> None:
+async def test_a_lead_is_not_sent_from_a_host_that_cannot_show_a_form_and_the_result_says_why(served: Running) -> None:
     async with client(served, "http") as host:
         result = await host.call_tool("lead_submit", {"customer": JO})
     assert words(result).startswith("NOT SENT: Acceptance Motors needs the person's own consent")

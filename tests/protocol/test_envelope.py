@@ -189,7 +189,7 @@ def test_the_reply_repeats_the_context_id(skill: str) -> None:
 
 
 @pytest.mark.requirement("task-id")
-def test_a_task_id_names_a_task_that_cannot_exist() -> None:
+def test_a_message_with_a_task_id_is_refused_because_the_agent_has_no_tasks() -> None:
     error = refused(changed(body(), "/message/taskId", "task-1"))
     assert (error.code, error.http, error.is_a2a) == ("TASK_NOT_FOUND", 404, True)
 
@@ -207,7 +207,7 @@ OTHER_PART = {"raw": "AA==", "mediaType": "application/x-other"}
 
 @pytest.mark.parametrize("parts", [[OTHER_PART], [OTHER_PART] * 9, [{"text": "hello", "mediaType": "text/plain"}]])
 @pytest.mark.requirement("undeclared-media-types")
-def test_a_message_of_other_media_types_alone_is_refused_as_such(parts: list[Any]) -> None:
+def test_a_message_with_only_unsupported_media_types_is_refused_and_the_error_lists_them(parts: list[Any]) -> None:
     error = refused({"message": {"parts": parts}})
     assert (error.code, error.http, error.json_rpc, error.is_a2a) == ("CONTENT_TYPE_NOT_SUPPORTED", 415, -32005, True)
     assert error.details["received"] == [part["mediaType"] for part in parts[:3]]

@@ -131,10 +131,10 @@ def test_a_dealers_first_key_is_noted_when_it_is_first_used(database_url: str, s
         other.check_keys(DEALER)
 
 
-def test_a_lead_under_a_key_that_went_missing_meanwhile_is_no_fault_of_the_program(
+def test_a_job_of_the_lead_writer_fails_with_a_storage_error_if_a_key_is_missing_or_wrong(
     writer: LeadWriter, filled: Store
 ) -> None:
-    """Jobs of the writer fail with a StorageError too: the buyer is told to come again."""
+    """The key can go while the service runs. A StorageError tells the buyer to send the lead again later."""
     with pytest.raises(KeyMissing):
         writer.submit(DEALER, lambda tx: get_lead(with_cipher(tx, ONLY_NEW), "L1")).result(60)
     with pytest.raises(WrongKey):

@@ -23,7 +23,8 @@ from dealer_agent.storage.leads.outcomes import (
 )
 from dealer_agent.storage.leads.stored_leads import record_lead
 from dealer_agent.storage.privacy.consents import record_withdrawal_event
-from dealer_agent.storage.schema import leads, of_lead
+from dealer_agent.storage.schema import leads
+from dealer_agent.storage.statements import of_lead
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 

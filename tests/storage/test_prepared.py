@@ -10,7 +10,8 @@ from tests.storage.samples import DEALER, MONDAY
 
 from dealer_agent.storage.errors import AlreadyStored, StorageError
 from dealer_agent.storage.leads.prepared_statements import Prepared, collect_rows, run_without_parameters
-from dealer_agent.storage.schema import of_dealer, refusals, units, upsert
+from dealer_agent.storage.schema import refusals, units
+from dealer_agent.storage.statements import of_dealer, upsert
 from dealer_agent.storage.store import Store
 
 ADD = Prepared(insert(units))

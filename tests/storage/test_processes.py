@@ -25,8 +25,11 @@ KILLS = int(os.environ.get("SOAK_KILLS", "1"))
 ROUNDS = 30
 
 
-def test_two_processes_that_start_at_once_migrate_once_and_never_are_both_first(database_url: str) -> None:
-    """With one idempotency key, and with one customer and vehicle: the second gets the first one's answer."""
+def test_two_processes_migrate_a_database_once_and_store_a_lead_once_that_both_submit(database_url: str) -> None:
+    """In each round, both submit one lead at once: with one idempotency key, or with one customer and vehicle.
+
+    One process says that it was the first. The other gets the response of the first (`repeated` or `duplicate`).
+    """
     spawn = multiprocessing.get_context("spawn")
     start, answers = spawn.Barrier(2), spawn.Queue()
     racers = [

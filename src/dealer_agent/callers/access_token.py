@@ -1,4 +1,4 @@
-"""Access tokens of an issuer: JSON Web Tokens of RFC 9068 (docs/protocol.md#issued-tokens). Pure.
+"""Checks access tokens of an issuer: JSON Web Tokens of RFC 9068 (docs/protocol.md#issued-tokens). Pure.
 
 Nothing in a token chooses how it is checked. Its issuer must be one of the settings. Only a key of this issuer's key
 set verifies it, and the key says which algorithms are possible.
@@ -99,7 +99,7 @@ class IssuerKeys:
             key for key in self._keys if key.algorithm_name == algorithm and (key_id is None or key_id == key.key_id)
         ]
         if len(found) != 1:
-            raise KeyUnknown("The issuer of the token has no such key.")
+            raise KeyUnknown("The issuer of the token has no such key: repeat the request after a minute.")
         return found[0]
 
 
@@ -113,9 +113,12 @@ def read_keys(document: bytes) -> IssuerKeys:
         case {"keys": [*keys]}:
             usable = IssuerKeys(key for key in keys[:MOST_KEYS] if isinstance(key, dict))
         case _:
-            raise ValueError("is not a JSON Web Key Set (RFC 7517)")
+            raise ValueError("is not a JSON Web Key Set (RFC 7517): check jwks_url")
     if not usable:
-        raise ValueError("has no public key for signatures: an RSA key of 2,048 bits or more, an EC or an Ed25519 key")
+        raise ValueError(
+            "has no public key for signatures: the issuer must publish an RSA key of at least 2,048 bits, an EC key or "
+            "an Ed25519 key"
+        )
     return usable
 
 
@@ -157,7 +160,7 @@ class UnverifiedToken(NamedTuple):
 def read_token(text: str) -> UnverifiedToken:
     """Reads a token within bounds. Raises TokenRefused."""
     if len(text) > LONGEST_TOKEN:
-        raise TokenRefused(f"The token is longer than {LONGEST_TOKEN} characters.")
+        raise TokenRefused(f"The token has more than {LONGEST_TOKEN} characters: get a shorter one.")
     if not _TOKEN.fullmatch(text):
         raise TokenRefused(_NO_TOKEN)
     try:
@@ -179,16 +182,16 @@ def verify(token: UnverifiedToken, issuer: Issuer, keys: IssuerKeys, now: float)
     if header.typ.lower() not in _TYPES:
         raise TokenRefused("The token is not an access token: its typ must be at+jwt (RFC 9068).")
     if header.alg not in issuer.algorithms:
-        raise TokenRefused("The algorithm of the token is not accepted here.")
+        raise TokenRefused("The algorithm of the token is not accepted here: the issuer must sign with another one.")
     key = keys.find(None if header.kid is UNSET else header.kid, header.alg)
     try:
         _jws.decode_complete(token.text, key, algorithms=[header.alg])
     except (PyJWTError, ValueError):
         # A token that names no key may be signed with a newer one.
         kind = KeyUnknown if header.kid is UNSET else TokenRefused
-        raise kind("The signature of the token is not valid.") from None
+        raise kind("The signature of the token is not valid: get another token.") from None
     if claims.iss != issuer.url:
-        raise TokenRefused("The issuer of the token is another one.")
+        raise TokenRefused("The issuer of the token is another one: get a token of an issuer that the dealer trusts.")
     named = {claims.aud} if isinstance(claims.aud, str) else set(claims.aud)
     if not named & issuer.audiences:
         raise TokenRefused("The token is for another service: its audience must be this one.")
@@ -200,10 +203,10 @@ def verify(token: UnverifiedToken, issuer: Issuer, keys: IssuerKeys, now: float)
 
 def _check_times(claims: _Claims, now: float) -> None:
     if claims.exp + CLOCK_SKEW_SECONDS <= now:
-        raise TokenRefused("The token has expired.")
+        raise TokenRefused("The token has expired: get another one.")
     begins = max(claims.iat, claims.iat if claims.nbf is UNSET else claims.nbf)
     if begins - CLOCK_SKEW_SECONDS > now:
-        raise TokenRefused("The token is not valid yet.")
+        raise TokenRefused("The token is not valid yet: repeat the request later.")
 
 
 def _client_of(claims: _Claims, issuer: Issuer) -> str:
@@ -211,7 +214,7 @@ def _client_of(claims: _Claims, issuer: Issuer) -> str:
     if client is UNSET or not _CLIENT.fullmatch(client):
         raise TokenRefused(f"The token does not name its client: it needs the claim {issuer.client_claim}.")
     if issuer.clients and client not in issuer.clients:
-        raise TokenRefused("The dealer does not accept this client of the issuer.")
+        raise TokenRefused("The dealer does not accept this client of the issuer: ask the dealer.")
     return client
 
 

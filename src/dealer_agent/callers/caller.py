@@ -1,4 +1,4 @@
-"""The sender of a request (docs/protocol.md#callers). Pure.
+"""Describes and names the sender of a request (docs/protocol.md#callers). Pure.
 
 The guards decide it once for each request. Everything else reads it: limits, the owner of a lead, idempotency keys,
 counts and logs. `source_agent` in a payload is only a claim, and decides nothing.
@@ -89,7 +89,7 @@ def is_identity(text: str) -> bool:
 def read_identity(text: str) -> str:
     """The identity of a known caller, as a person writes it. Raises ValueError with advice for another text."""
     if len(text) > LONGEST_IDENTITY:
-        raise ValueError(f"an agent has at most {LONGEST_IDENTITY} characters")
+        raise ValueError(f"is too long for an agent: write at most {LONGEST_IDENTITY} characters")
     if text.startswith(TOKEN_PREFIX):
         return text
     address, is_issued, client = text.partition("#")

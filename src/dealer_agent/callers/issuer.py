@@ -1,4 +1,4 @@
-"""An issuer of access tokens that a dealer trusts (docs/protocol.md#issued-tokens). Pure."""
+"""Describes an issuer of access tokens that a dealer trusts (docs/protocol.md#issued-tokens). Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

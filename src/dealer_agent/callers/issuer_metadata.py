@@ -1,4 +1,4 @@
-"""Where the keys of an issuer are: its metadata (RFC 8414, and OpenID Connect Discovery). Pure."""
+"""Finds the keys of an issuer in its metadata (RFC 8414, and OpenID Connect Discovery). Pure."""
 
 from typing import Any
 from urllib.parse import urlsplit
@@ -35,7 +35,7 @@ def jwks_url_in(document: bytes, issuer: str) -> str:
         found = None
     match found:
         case {"issuer": str(named)} if named != issuer:
-            raise ValueError("names another issuer")
+            raise ValueError("names another issuer: write its `issuer` into the settings, if you trust it")
         case {"issuer": str(), "jwks_uri": str(url)}:
             return url
-    raise ValueError("is not the metadata of an issuer: it needs issuer and jwks_uri")
+    raise ValueError("is not the metadata of an issuer, which has issuer and jwks_uri: check the URL of the issuer")

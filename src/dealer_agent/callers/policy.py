@@ -1,4 +1,4 @@
-"""What a dealer allows an agent: its policy, and which of several policies holds (docs/protocol.md#policies). Pure.
+"""Decides what a dealer allows an agent: which of several policies holds (docs/protocol.md#policies). Pure.
 
 A policy is of one agent (an identity) or of a class of callers. It comes from a command (`dealer-agent agents`), for a
 dealer or for all dealers of an installation, or from the section `[agents]` of the settings. The most exact one holds,

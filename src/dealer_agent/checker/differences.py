@@ -115,6 +115,7 @@ def clearly_different(member: str, one: object, other: object) -> bool:
 
 @lru_cache(100_000)
 def _different(member: str, one: str, other: str) -> bool:
+    """Whether two values of a member certainly mean different things."""
     if member == "condition":
         # A certified vehicle is a used one. `filter.condition-exact` tells them apart.
         return {one, other} != {"used", "cpo"}
@@ -136,9 +137,10 @@ def _different(member: str, one: str, other: str) -> bool:
 
 
 def typical_value(member: str, listings: Iterable[Listing], most: int) -> str | None:
-    """A value of a member to filter by, from which a value of other listings is clearly different.
+    """Returns a value to filter by, such as a make. Some listings have a clearly different value of this member.
 
-    The most frequent that at most `most` listings have, or else the least frequent. None if there is no such value.
+    So a correct filter leaves listings out. Of the values that at most `most` listings have, it is the most frequent
+    one. If more listings have each value, it is the least frequent one. None if no value has a clear difference.
     """
     counts = Counter(each[member] for each in listings if isinstance(each.get(member), str) and each[member].strip())
     few = sorted((value for value, count in counts.items() if count <= most), key=lambda value: (-counts[value], value))

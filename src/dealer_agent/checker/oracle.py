@@ -75,6 +75,7 @@ def matcher(filters: Mapping[str, Any]) -> Matches:
 
 
 def _matches(name: str, value: Any, listing: Listing) -> bool | None:
+    """Whether a listing matches one filter of a search; None if that is not certain."""
     if name == "condition":
         return listing.get(name) in value
     if name in WORD_FILTERS:
@@ -132,6 +133,7 @@ def _finds_matching(asked: Answered) -> bool | str:
 
 
 def _finds_all(asked: Answered) -> bool | str:
+    """Expects that a search finds all listings that match, and no more. Returns True, or what is wrong."""
     matches, listings, total = matcher(asked.filters), asked.stock.listings or [], asked.page.total
     if total is None:
         return True
@@ -147,6 +149,7 @@ def _finds_all(asked: Answered) -> bool | str:
 
 
 def _is_the_page(asked: Answered) -> bool | str:
+    """Expects that a page has the vehicles that its skip, limit and total say. Returns True, or what is wrong."""
     found, wanted = asked.page.data, asked.members.get("pagination") or {}
     count, total = len(asked.page.vehicles), asked.page.total
     twice = [key for key, times in Counter(asked.page.keys).items() if times > 1]
@@ -167,6 +170,7 @@ def _is_the_page(asked: Answered) -> bool | str:
 
 
 def _is_sorted(asked: Answered) -> bool | str:
+    """Expects the order that the search asks for, vehicles without a value last. Returns True, or what is wrong."""
     sort = asked.members.get("sort")
     if not sort:
         return True
@@ -182,6 +186,7 @@ def _is_sorted(asked: Answered) -> bool | str:
 
 
 def _has_values_of_stock(asked: Answered) -> bool | str:
+    """Expects the same values of each vehicle as in the listings before. Returns True, or what is wrong."""
     known = {key_of(each): each for each in asked.stock.listings or []}
     for found in asked.page.vehicles:
         listing = known.get(key_of(found), {})

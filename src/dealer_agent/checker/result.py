@@ -203,6 +203,7 @@ class Result:
 
     @property
     def _end(self) -> tuple[Conclusion, str]:
+        """The conclusion of the run, and the sentence that says why."""
         numbers = self.numbers()
         unexpected = [each for each in self.verdicts if each.outcome == "fail" and self.expectation(each) is None]
         failed = {each.requirement.id for each in unexpected}

@@ -39,7 +39,7 @@ AgentArgument = Annotated[
 
 def _reason(text: str) -> str:
     if len(text) > LONGEST_REASON:
-        raise typer.BadParameter(f"the reason has {len(text):,} characters; the most is {LONGEST_REASON}")
+        raise typer.BadParameter(f"the reason has {len(text):,} characters; write at most {LONGEST_REASON}")
     return text
 
 
@@ -222,6 +222,7 @@ def forget(owner: Owner, agent: AgentArgument, reason: ReasonOption = "") -> dic
 
 
 def _set(owner: Owner, agent: str, policy: Policy | None, reason: str) -> dict[str, Any]:
+    """Sets the policy of an agent, or removes it (None), and prints what holds now. Returns the JSON of the command."""
     agent = _known_agent(owner, agent)
     with owner.store.write(owner.id) as tx:
         if policy is None and agent not in read_policies(tx):
@@ -267,6 +268,7 @@ def _policy_document(policy: Policy) -> dict[str, Any]:
 
 
 def _change_document(owner: Owner, change: tuple[str, PolicyChange]) -> dict[str, Any]:
+    """The JSON of one change in the history of policies."""
     place, entry = change
     policy: Mapping[str, Any] = {"state": "forget"} if entry.policy is None else _policy_document(entry.policy)
     return {

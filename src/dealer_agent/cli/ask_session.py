@@ -212,6 +212,7 @@ def _session(
     binding: Any,
     **members: Any,
 ) -> nullcontext[Session]:
+    """The session of a command: the request's members that were given, and how it is sent."""
     given = msgspec.to_builtins({name: value for name, value in members.items() if _is_given(value)})
     return nullcontext(Session(context.obj, given, token, read_signer(sign, origin), wire, binding))
 

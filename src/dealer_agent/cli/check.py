@@ -129,7 +129,7 @@ def _writable(reports: Sequence[Path]) -> Sequence[Path]:
         if path.suffix not in REPORTS:
             raise typer.BadParameter(f"the name must end with one of {', '.join(REPORTS)}", param_hint="--report")
         if not path.absolute().parent.is_dir():
-            raise typer.BadParameter(f"there is no folder {path.parent}", param_hint="--report")
+            raise typer.BadParameter(f"there is no folder {path.parent}; make it first", param_hint="--report")
     return reports
 
 

@@ -98,7 +98,7 @@ def revoke(
         leads = require_leads(person, person.leads(tx))
     found = [stored.lead.lead_id for stored in leads if is_known(stored)]
     if not found:
-        fail("This customer's data was erased, so there is no consent to revoke")
+        fail("This customer's data was erased, so there is no consent to revoke. You need do nothing")
     record_access(dealer, "consent revoke", leads=len(found), lead_id=found[0] if len(found) == 1 else None)
     at = datetime.now(UTC)
     allowed = revoke_consent(dealer.store, dealer.profile, found, revoked, by=actor(), reason=reason, at=at)
@@ -203,7 +203,7 @@ def verify(
         if different.words is not None and not restore:
             fail(f"The events of the consent record are whole, but {different.words}: type {RESTORE_COMMAND}")
         if different.words is not None:
-            _restore(dealer)
+            _restore_withdrawals(dealer)
     erased = f", {report.erased} of them of erased persons" if report.erased else ""
     out.print(f"The consent record is whole: {counted(report.rows, 'event')}{erased}.")
     deleted = f"; the first {log.erased:,} were deleted by age" if log.erased else ""
@@ -231,8 +231,11 @@ def head(dealer: OpenDealer) -> list[dict[str, Any]]:
     return [{"chain": each.chain, "rows": each.rows, "at": dealer.local(each.at), "head": str(each)} for each in found]
 
 
-def _restore(dealer: OpenDealer) -> None:
-    """Writes the table of withdrawals again, and applies them to the leads that came while rows were missing."""
+def _restore_withdrawals(dealer: OpenDealer) -> None:
+    """Writes the table of withdrawals again from the consent record, which the caller has verified, and says so.
+
+    The withdrawals also apply to the leads that came while rows of the table were missing.
+    """
     _, late = restore_from_chain(dealer.store, dealer.profile, datetime.now(UTC))
     out.print(
         "The table of withdrawals was written again from the consent record. It was applied to "
@@ -254,7 +257,9 @@ def _recorded(against: str) -> list[Head]:
 def _of_dealer(recorded: list[Head] | None, dealer_id: str) -> Mapping[str, Mapping[int, bytes]]:
     """The hashes of the recorded heads by chain. Ends the command if they contradict each other."""
     if recorded is not None and not any(each.dealer_id == dealer_id for each in recorded):
-        raise typer.BadParameter(f"holds no head of the dealer {dealer_id}", param_hint="--against")
+        raise typer.BadParameter(
+            f"holds no head of the dealer {dealer_id}; give one of this dealer", param_hint="--against"
+        )
     try:
         return by_chain(recorded or (), dealer_id)
     except ValueError as problem:
@@ -266,7 +271,7 @@ def _verify_file(file: Path, recorded: list[Head] | None) -> dict[str, Any]:
     try:
         found = check_evidence(_lines(file), recorded or ())
     except BadEvidence as problem:
-        fail(f"{file} is not a valid consent record: {problem}")
+        fail(f"{file} is not a valid consent record: {problem}. Export the record again")
     if recorded is not None and not found.compared:
         fail(
             f"{file} cannot be compared: no recorded head of the dealer {found.dealer_id} counts "

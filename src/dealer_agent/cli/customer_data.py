@@ -89,7 +89,7 @@ LeadArgument = Annotated[str | None, _LEAD]
 def _email(text: str | None) -> str | None:
     address = text and normal_email(_asked(text, "E-mail address"))
     if text is not None and not address:
-        raise typer.BadParameter("that is not an e-mail address")
+        raise typer.BadParameter("that is not an e-mail address; write it as name@example.com")
     return address and f"{EMAIL_PREFIX}{address}"
 
 
@@ -143,7 +143,7 @@ def days_between(dealer: OpenDealer, since: datetime | None, until: datetime | N
     if until is not None:
         found["until"] = first_instant(until.date() + timedelta(days=1), time.min, zone)
     if since is not None and until is not None and since > until:
-        raise typer.BadParameter("--since is later than --until")
+        raise typer.BadParameter("--since is later than --until; give an earlier --since")
     return found
 
 
@@ -179,7 +179,7 @@ def require_leads(person: Person, found: list[StoredLead]) -> list[StoredLead]:
         fail(f"There is no lead {person.lead_id}; see dealer-agent leads list")
     if not found:
         is_address = person.contact.startswith(EMAIL_PREFIX)
-        fail(f"No lead has this {'e-mail address' if is_address else 'phone number'}")
+        fail(f"No lead has this {'e-mail address' if is_address else 'phone number'}: check it")
     return found
 
 
@@ -241,9 +241,9 @@ def _ordinary_file(path: Path | None) -> Path | None:
         return None
     path = path.resolve()
     if path.exists() and not path.is_file():
-        raise typer.BadParameter("that is not an ordinary file")
+        raise typer.BadParameter("that is not an ordinary file; name a new file")
     if not path.parent.is_dir():
-        raise typer.BadParameter(f"there is no folder {path.parent}")
+        raise typer.BadParameter(f"there is no folder {path.parent}; make it first")
     return path
 
 

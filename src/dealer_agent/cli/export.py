@@ -43,10 +43,10 @@ def export(
     first = FIRST if since is None else since.replace(tzinfo=UTC)
     end = LAST if until is None else until.replace(tzinfo=UTC) + timedelta(days=1)
     if first >= end:
-        raise typer.BadParameter("--since is later than --until")
+        raise typer.BadParameter("--since is later than --until; give an earlier --since")
     chosen, erased = _chosen(dealer, LeadFilter(since=first, until=end))
     if form == "adf" and not chosen:
-        fail("There is no lead to export, and an ADF document needs one")
+        fail("There is no lead to export, and an ADF document needs one: choose another time or format")
     record_access(dealer, f"leads export --format {form}", leads=len(chosen))
     # On a terminal the leads themselves show the progress.
     views = _views(dealer, chosen, quiet=file is None and sys.stdout.isatty())

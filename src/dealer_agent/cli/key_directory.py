@@ -30,7 +30,8 @@ from dealer_agent.http_signatures.directory import (
 from dealer_agent.http_signatures.errors import SignatureRefused
 from dealer_agent.http_signatures.fields import Fields
 from dealer_agent.http_signatures.keys import KeyRefused, PrivateKey, private_key_of, read_private_key
-from dealer_agent.http_signatures.web_bot_auth import parse_origin, signatures_with_tag
+from dealer_agent.http_signatures.origin import parse_origin
+from dealer_agent.http_signatures.web_bot_auth import signatures_with_tag
 
 EXIT_CODES = (
     "Exit codes: 0 done, and with --check the directory is right; 1 a file cannot be read or written, or the "
@@ -105,6 +106,7 @@ def _read(path: Path) -> PrivateKey:
 
 
 def _make_key(path: Path) -> dict[str, Any]:
+    """Writes a new private key into a new file, and prints what to do next. Returns the JSON of the command."""
     # Imported here: only this needs it.
     from dealer_agent.encryption.private_files import new_private_file
 
@@ -121,6 +123,10 @@ def _make_key(path: Path) -> dict[str, Any]:
 
 
 def _publish(keys: Sequence[PrivateKey], origin: str, folder: Path | None, days: int) -> dict[str, Any]:
+    """Prints the signed directory of the keys, or writes it into a folder.
+
+    It comes with a configuration for nginx and Caddy. Returns the JSON of the command.
+    """
     now = int(time.time())
     document = directory_document(keys)
     headers = directory_headers(keys, document, origin.removeprefix("https://"), now, days * DAY_SECONDS)
@@ -154,18 +160,21 @@ def _publish(keys: Sequence[PrivateKey], origin: str, folder: Path | None, days:
 
 
 def _nginx(folder: Path, headers: Mapping[str, str]) -> str:
+    """The configuration with which nginx serves the directory."""
     lines = [f"add_header {name} '{value}';" for name, value in headers.items() if name != "content-type"]
     inside = [f"alias '{folder / NAME}';", "types { }", f"default_type {MEDIA_TYPE};", *lines]
     return "\n".join([f"location = {PATH} {{", *(f"    {line}" for line in inside), "}", ""])
 
 
 def _caddy(folder: Path, headers: Mapping[str, str]) -> str:
+    """The configuration with which Caddy serves the directory."""
     lines = [f"header {name} `{value}`" for name, value in headers.items()]
     inside = [f"root * `{folder}`", f"rewrite * /{NAME}", *lines, "file_server"]
     return "\n".join([f"handle {PATH} {{", *(f"    {line}" for line in inside), "}", ""])
 
 
 def _check(origin: str, keys: Sequence[PrivateKey]) -> dict[str, Any]:
+    """Fetches the published directory of an origin, and ends the command if dealers would refuse it."""
     received = anyio.run(_fetch, directory_url(origin))
     if received.status != 200:
         redirect = (
@@ -185,6 +194,7 @@ def _check(origin: str, keys: Sequence[PrivateKey]) -> dict[str, Any]:
 
 
 def _report(origin: str, found: KeySet, published: int, signed_until: int | None, now: float) -> dict[str, Any]:
+    """Prints the keys of a published directory. Ends the command if none is valid now."""
     rows = []
     for each in found.keys.values():
         rows.append({"thumbprint": each.thumbprint, "algorithm": each.algorithm, "valid_now": each.is_valid_at(now)})
@@ -207,6 +217,7 @@ def _report(origin: str, found: KeySet, published: int, signed_until: int | None
 
 
 async def _fetch(url: str) -> Received:
+    """The response at a URL. Ends the command if there is none."""
     pool = Transport(
         None, token=None, token_origins=None, headers={}, user_agent="keys directory", timeout=SECONDS, on_exchange=None
     )

@@ -28,7 +28,9 @@ def run_self_test(only: Collection[str], *, as_json: bool) -> None:
     known = defects().values()
     chosen = [each for each in known if not only or any(f"{each.name}.".startswith(f"{start}.") for start in only)]
     if not chosen:
-        raise typer.BadParameter("no defect has such a name", param_hint="--only")
+        raise typer.BadParameter(
+            "no defect has such a name; give the id of a requirement, or its beginning", param_hint="--only"
+        )
     began = time.monotonic()
     with progress() as bar:
         task = bar.add_task("Checking broken dealers", total=len(chosen))

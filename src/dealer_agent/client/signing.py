@@ -29,8 +29,8 @@ class Signer(httpx.Auth):
     def __init__(self, key: "PrivateKey", origin: str) -> None:
         """Raises InvalidRequest for an origin that is not `https://` with a host."""
         try:
+            from dealer_agent.http_signatures.origin import parse_origin
             from dealer_agent.http_signatures.signing import Signer as RequestSigner
-            from dealer_agent.http_signatures.web_bot_auth import parse_origin
         except ModuleNotFoundError:
             raise _needs_packages() from None
         parsed = parse_origin(origin)

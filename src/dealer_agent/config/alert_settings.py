@@ -85,7 +85,7 @@ def webhook_secret(settings: AlertSettings, env: Mapping[str, str]) -> bytes:
     text = env.get(name, "")
     example = "python3 -c \"import base64, os; print('whsec_' + base64.b64encode(os.urandom(32)).decode())\""
     if not text:
-        raise ValueError(f"the environment variable {name} is not set; it holds the secret: {example}")
+        raise ValueError(f"the environment variable {name} is not set; set it to a secret such as {example}")
     try:
         secret = base64.b64decode(text.removeprefix(SECRET_PREFIX), validate=True)
     except binascii.Error:

@@ -71,10 +71,12 @@ def _of_mail(settings: Settings, env: Mapping[str, str]) -> Iterator[Problem]:
     missing = [(key, name) for key, name in named if not env.get(name)]
     if len(missing) == 1:
         ((key, name),) = missing
-        yield Problem(("mail", key), f"the environment variable {name} is not set, though its companion is")
+        yield Problem(
+            ("mail", key), f"the environment variable {name} is not set, but the login needs it; set it, or remove both"
+        )
     if mail.security == "none" and not is_this_machine(mail.host):
         message = (
-            f'would send customers\' data in the clear to {mail.host}; write "starttls" or "tls" '
+            f'would send customers\' data without encryption to {mail.host}; write "starttls" or "tls" '
             '("none" is for localhost, 127.0.0.0/8 and ::1)'
         )
         yield Problem(("mail", "security"), message)
@@ -88,12 +90,15 @@ def _of_http(settings: Settings, channel: HttpChannel, here: Path, env: Mapping[
             continue
         value = env.get(name)
         if not value:
-            yield Problem((*here, key), f"the environment variable {name} is not set; it holds the secret")
+            yield Problem((*here, key), f"the environment variable {name} is not set; set it to the secret")
         elif key == "authorization_env" and not (value.isascii() and value.isprintable()):
-            yield Problem((*here, key), f"the environment variable {name} holds what no header can: plain ASCII only")
+            yield Problem(
+                (*here, key),
+                f"the environment variable {name} has characters that a header cannot have; set it to printable ASCII",
+            )
     parts = urlsplit(channel.url)
     if parts.scheme == "http" and not _is_private(parts.hostname or ""):
-        yield Problem((*here, "url"), "would send customers' data in the clear; write https://")
+        yield Problem((*here, "url"), "would send customers' data without encryption; write https://")
     yield from _timeout_problems(settings, channel.timeout_seconds, (*here, "timeout_seconds"))
 
 

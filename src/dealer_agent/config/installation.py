@@ -268,9 +268,9 @@ def _problems_among_others(file: DealerFile) -> Iterator[Problem]:
             case ("alerts" | "mail", _) | (*_, "sftp", "path"):
                 pass  # Those of `_alert_problems` and OF_INSTALLATION, and a path on the server of somebody else.
             case (*_, str(key)) if key.endswith("_env") and text.rpartition("__")[0] != prefix:
-                yield Problem(path, f"'{text}' must be a name such as {prefix}__SECRET")
+                yield Problem(path, f"'{text}' is not a variable of this dealer; write a name such as {prefix}__SECRET")
             case (*_, "path" | "key_file") if Path(text).is_absolute() or ".." in Path(text).parts:
-                yield Problem(path, f"'{text}' must be a folder below the dealer's own")
+                yield Problem(path, f"'{text}' is outside the dealer's own folder; write a path inside it")
             case (*_, "heads_file") if Path(text).name != text:
                 yield Problem(path, f"'{text}' must be the name of a file, without a folder")
 

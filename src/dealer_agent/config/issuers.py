@@ -34,14 +34,16 @@ def read_secure_address(value: str) -> str:
 def read_issuer(value: str) -> str:
     """The URL of an issuer (RFC 8414): secure, without a query."""
     if "?" in read_secure_address(value):
-        raise ValueError("must be the issuer as its tokens name it, which has no ?")
+        raise ValueError("has a query; leave out what begins with ?: an issuer is what its tokens have as `iss`")
     return value
 
 
 def read_client(value: str) -> str:
     """The id of a client at an issuer."""
     if not (value.isascii() and value.isprintable() and " " not in value and 1 <= len(value) <= LONGEST_CLIENT):
-        raise ValueError(f"'{value}' must be 1 to {LONGEST_CLIENT} ASCII characters without spaces")
+        raise ValueError(
+            f"'{value}' is not the id of a client; write 1 to {LONGEST_CLIENT} ASCII characters without spaces"
+        )
     return value
 
 

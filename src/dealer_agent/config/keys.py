@@ -56,7 +56,7 @@ class KeyFile:
         except FileNotFoundError:
             raise InvalidKeys(f"is gone from {self.path.parent}: put it back from your backup") from None
         except OSError as error:
-            raise InvalidKeys(f"cannot be read: {error.strerror}") from None
+            raise InvalidKeys(f"cannot be read: {error.strerror}; give this user access to the file") from None
 
     def changing(self) -> AbstractContextManager[None]:
         """`changing` of the file."""

@@ -138,7 +138,7 @@ def _walk_list(kind: types.VarTupleType, value: object, path: Path, sections: _S
     if len(value) < least:
         yield Problem(path, f"needs at least {least} entry" if least == 1 else f"needs at least {least} entries")
     if most is not None and len(value) > most:
-        yield Problem(path, f"has {len(value)} entries; the most is {most}")
+        yield Problem(path, f"has {len(value)} entries; write at most {most}")
     for index, item in enumerate(value):
         yield from _walk(inner, item, (*path, index), sections)
 
@@ -203,7 +203,7 @@ def _bounds(kind: types.IntType | types.FloatType, value: float) -> str | None:
     if low is not None and not value >= low:
         return f"{value} is too small; the least is {low}"
     if high is not None and not value <= high:
-        return f"{value} is too large; the most is {high}"
+        return f"{value} is too large; write at most {high}"
     return None
 
 

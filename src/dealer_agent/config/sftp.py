@@ -49,7 +49,7 @@ def has_login(source: dict[str, Any]) -> Iterator[Problem]:
     """A login has a password or a key, not both."""
     given = [key for key in ("password_env", "key_file") if key in source]
     if not given:
-        yield Problem(("password_env",), "is missing; write password_env or key_file")
+        yield Problem(("password_env",), "is missing; write password_env, or key_file instead")
     elif len(given) > 1:
         yield Problem(("key_file",), "is a second login; write password_env or key_file")
 

@@ -167,13 +167,16 @@ class Cipher:
         """
         keys = self._keys
         if keys.keyring.permanent is None:
-            raise InvalidKeys("has no permanent secret")
+            raise InvalidKeys("has no permanent secret: put the right keys back from your backup")
         if purpose not in keys.permanent:
             keys.permanent[purpose] = _derived(keys.keyring.permanent, b"lasting: " + purpose.encode())
         return keys.permanent[purpose]
 
     def _key(self, key_id: str) -> _Key:
-        """Raises UnknownKey. Another process may just have made the key, so the source of the keys is read once."""
+        """Returns the key with this id. Raises UnknownKey.
+
+        Another process may just have made the key. So for an unknown id, the source of the keys is read again, once.
+        """
         key = self._keys.by_id.get(key_id)
         if key is None:
             try:

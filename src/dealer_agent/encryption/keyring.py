@@ -43,10 +43,10 @@ class Keyring:
     def __post_init__(self) -> None:
         """Raises InvalidKeys without a key, and ValueError for ids and keys that the text form cannot contain."""
         if not self.keys:
-            raise InvalidKeys("no key in it")
+            raise InvalidKeys("has no key: write one as `dealer-agent keys create --print` shows it")
         ids, keys = zip(*self.keys, strict=True)
         if len(set(ids)) < len(ids) or len(set(keys)) < len(keys):
-            raise ValueError("a key or its id is in the keyring twice")
+            raise ValueError("has a key or a key id twice: leave out one of the two")
         for key_id, key in self.keys:
             if not is_key_id(key_id):
                 raise ValueError(f"'{key_id}' is not a valid key id: use 1 to 32 letters, digits or - . _")
@@ -57,7 +57,9 @@ class Keyring:
         if self.permanent is not None and (
             len(self.permanent) != KEY_BYTES or self.permanent in dict(self.keys).values()
         ):
-            raise ValueError("the permanent secret has 32 bytes, and no key has the same")
+            raise ValueError(
+                f"the permanent secret is not valid: it must have exactly {KEY_BYTES} bytes, and differ from all keys"
+            )
 
     @classmethod
     def parse(cls, text: str) -> Self:

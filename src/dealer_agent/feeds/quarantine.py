@@ -55,7 +55,11 @@ class Quarantine:
         self._own_dealers: dict[str, None] = {}
 
     def add(self, position: int, unit: Unit, noted: tuple[Doubt, ...] | None, *, is_ours: bool) -> None:
-        """Notes a row. `noted` are the doubts of the reader. `is_ours`: it names a rooftop of the dealer."""
+        """Remembers what later steps need of a row: its price, the doubts about it, and the dealer that it names.
+
+        `noted` are the doubts that the reader has already. `is_ours`: the row names a rooftop of this dealer. Otherwise
+        the name counts as that of another dealer, and `leave_out_foreign` decides about it.
+        """
         self._rows += 1
         self.prices.append(unit.selling_price or 0)
         found = self._bounds.doubt_of(unit, self._at.year)

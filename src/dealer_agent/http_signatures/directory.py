@@ -98,10 +98,10 @@ def read_directory(headers: Headers, body: bytes, authority: str, now: float) ->
     """The keys of a directory that the server of `authority` sent with the status 200. Raises DirectoryRefused."""
     fields = Fields(headers, MAX_BYTES)
     if (fields.value("content-type") or "").partition(";")[0].strip().lower() != MEDIA_TYPE:
-        raise DirectoryRefused(f"the key directory has another media type than {MEDIA_TYPE}")
+        raise DirectoryRefused(f"the key directory has another media type: send Content-Type: {MEDIA_TYPE}")
     found = [jwk for jwk in read_jwks(body) if isinstance(jwk, dict)]
     keys: dict[str, PublicKey] = {}
-    kept, problem = [], "is empty"
+    kept, problem = [], "is empty: publish a key"
     for jwk in found:
         try:
             key = read_public_key(jwk)
@@ -109,7 +109,7 @@ def read_directory(headers: Headers, body: bytes, authority: str, now: float) ->
             problem = f"has no usable key: the last one {refused}"
             continue
         if key.thumbprint in PUBLISHED_TEST_KEYS:
-            problem = "has only keys whose private halves are published in RFC 9421"
+            problem = "has only keys whose private halves are published in RFC 9421: make a new key"
             continue
         if key.thumbprint not in keys:
             kept.append({name: value for name, value in jwk.items() if name in _KEPT})
@@ -132,15 +132,15 @@ def stored_key_set(document: bytes, fetched_at: float, expires_at: float) -> Key
 def read_jwks(body: bytes) -> list[Any]:
     """The members of a JWK set. Raises DirectoryRefused."""
     if len(body) > MAX_BYTES:
-        raise DirectoryRefused(f"the key set has more than {MAX_BYTES} bytes")
+        raise DirectoryRefused(f"the key set has more than {MAX_BYTES} bytes: publish fewer keys")
     try:
         found = msgspec.json.decode(body, type=dict[str, Any]).get("keys")
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, list):
-        raise DirectoryRefused("the key set is not a JSON object with a list `keys`")
+        raise DirectoryRefused("the key set is not a JWK set: publish a JSON object with a list `keys`")
     if len(found) > MAX_KEYS:
-        raise DirectoryRefused(f"the key set has more than {MAX_KEYS} keys")
+        raise DirectoryRefused(f"the key set has more than {MAX_KEYS} keys: publish fewer")
     return found
 
 
@@ -170,20 +170,20 @@ def _check_proofs(
     response = Response(200, headers, Request("GET", authority, PATH, "", ()))
     for _, components, parameters, signature in signatures_with_tag(fields, TAG, MAX_KEYS):
         if ("@authority", {"req": True}) not in components:
-            raise SignatureRefused("not_covered", 'it does not cover "@authority";req')
+            raise SignatureRefused("not_covered", 'it does not cover "@authority";req: cover it')
         created, expires, keyid = (parameters.get(name) for name in ("created", "expires", "keyid"))
         if (
             type(created) is not int
             or type(expires) is not int
             or not created - GRACE_SECONDS <= now <= expires + GRACE_SECONDS
         ):
-            raise SignatureRefused("expired", "it is not valid now")
+            raise SignatureRefused("expired", "it is not valid now: check `created`, `expires` and the clock")
         key = keys.get(keyid) if isinstance(keyid, str) else None
         if key is None:
             continue  # Of a key that is not used here, such as one of another type.
         check_algorithm(key, parameters)
         if not key.verifies(signature, signature_base(components, parameters, response, fields)):
-            raise SignatureRefused("wrong_signature", "it is not that of this response")
+            raise SignatureRefused("wrong_signature", "it is not that of this response: sign exactly what is sent")
         # The first drafts do not cover the body.
         if ("content-digest", {}) in components:
             check_digest(fields.value("content-digest") or "", body)

@@ -43,6 +43,7 @@ _CURVES = {
     "P-256": _Curve("ecdsa-p256-sha256", "ES256", ec.SECP256R1(), hashes.SHA256(), 32),
     "P-384": _Curve("ecdsa-p384-sha384", "ES384", ec.SECP384R1(), hashes.SHA384(), 48),
 }
+_OTHER_CURVE = f"has a curve that is not supported: use {' or '.join(_CURVES)}"
 _ED25519_NAMES = ("ed25519", "EdDSA", "Ed25519")
 _PSS_NAMES = ("rsa-pss-sha512", "PS512")
 
@@ -109,7 +110,7 @@ def thumbprint_of(jwk: Mapping[str, Any]) -> str:
     """The thumbprint of a JWK with SHA-256, as base64url. Raises KeyRefused."""
     members = _REQUIRED.get(str(jwk.get("kty")))
     if members is None or not all(isinstance(jwk.get(name), str) for name in members):
-        raise KeyRefused("is not a JWK of the type OKP, EC or RSA")
+        raise KeyRefused("is not a public key of a supported type: publish a JWK with the `kty` OKP, EC or RSA")
     text = msgspec.json.encode({name: jwk[name] for name in members})
     return encode(hashlib.sha256(text).digest())
 
@@ -119,14 +120,16 @@ def read_public_key(jwk: Mapping[str, Any]) -> PublicKey:
     if "d" in jwk or "k" in jwk:
         raise KeyRefused("is a private key: publish only public ones, and replace this one")
     if jwk.get("use", "sig") != "sig" or "verify" not in _names(jwk.get("key_ops", ["verify"])):
-        raise KeyRefused("is not for signatures")
+        raise KeyRefused("is not for signatures: its `use` must be sig, and its `key_ops` must contain verify")
     thumbprint = thumbprint_of(jwk)
     try:
         algorithm, names, key = _public_key(jwk)
     except (ValueError, UnsupportedAlgorithm) as error:
-        raise error if isinstance(error, KeyRefused) else KeyRefused("is not a valid key") from None
+        raise (
+            error if isinstance(error, KeyRefused) else KeyRefused("is not a valid key: export it as a JWK again")
+        ) from None
     if jwk.get("alg", algorithm) not in names:
-        raise KeyRefused(f"has an `alg` that is not that of its type, {algorithm}")
+        raise KeyRefused(f"has an `alg` that does not belong to its type: write {algorithm}, or omit it")
     return PublicKey(thumbprint, algorithm, key, _time(jwk, "nbf"), _time(jwk, "exp"))
 
 
@@ -137,7 +140,9 @@ def read_private_key(data: bytes) -> PrivateKey:
             return private_key_of(load_pem_private_key(data, password=None))
         except (ValueError, TypeError, UnsupportedAlgorithm) as error:
             raise (
-                error if isinstance(error, KeyRefused) else KeyRefused("is not a private key in PEM without a password")
+                error
+                if isinstance(error, KeyRefused)
+                else KeyRefused("is not a private key in PEM without a password: make a new one")
             ) from None
     try:
         jwk = msgspec.json.decode(data, type=dict[str, Any])
@@ -145,9 +150,9 @@ def read_private_key(data: bytes) -> PrivateKey:
             raise KeyRefused("is not a JWK of an Ed25519 key: for other types, use a PEM file")
         found = private_key_of(ed25519.Ed25519PrivateKey.from_private_bytes(decode(jwk.get("d"))))
     except (ValueError, RecursionError) as error:
-        raise error if isinstance(error, KeyRefused) else KeyRefused("is not a private JWK") from None
+        raise error if isinstance(error, KeyRefused) else KeyRefused("is not a private JWK: make a new key") from None
     if "x" in jwk and jwk["x"] != found.jwk["x"]:
-        raise KeyRefused("is a JWK whose `x` and `d` do not belong together")
+        raise KeyRefused("is a JWK whose `x` and `d` do not belong together: make a new key")
     return found
 
 
@@ -169,7 +174,7 @@ def private_key_of(key: object) -> PrivateKey:
             of = key.public_key().public_numbers()
             jwk = {"kty": "RSA", "n": encode(_shortest(of.n)), "e": encode(_shortest(of.e))}
         case _:
-            raise KeyRefused("is not an Ed25519, P-256, P-384 or RSA key")
+            raise KeyRefused("has a type that is not supported: use an Ed25519, P-256, P-384 or RSA key")
     public = read_public_key(jwk)
     return PrivateKey(public.thumbprint, public.algorithm, jwk, key)
 
@@ -185,27 +190,30 @@ def decode(text: object) -> bytes:
         data = urlsafe_b64decode(text + "=" * (-len(text) % 4)) if len(text) % 4 != 1 else b""
         if data and encode(data) == text:
             return data
-    raise KeyRefused("has a member that is not base64url")
+    raise KeyRefused("has a member that is not base64url without padding: export the key as a JWK again")
 
 
 def _public_key(jwk: Mapping[str, Any]) -> tuple[str, tuple[str, ...], _Public]:
     """The algorithm, its names in a JWK, and the key. Raises ValueError and UnsupportedAlgorithm."""
     if jwk["kty"] == "OKP":
         if jwk["crv"] != "Ed25519":
-            raise KeyRefused("has a curve that is not Ed25519")
+            raise KeyRefused("has a curve that is not supported: use Ed25519")
         return "ed25519", _ED25519_NAMES, ed25519.Ed25519PublicKey.from_public_bytes(decode(jwk["x"]))
     if jwk["kty"] == "EC":
         of = _CURVES.get(jwk["crv"])
         if of is None:
-            raise KeyRefused("has a curve that is not P-256 or P-384")
+            raise KeyRefused(_OTHER_CURVE)
         x, y = decode(jwk["x"]), decode(jwk["y"])
         if not len(x) == len(y) == of.size:
-            raise KeyRefused("has a coordinate of another length than its curve")
+            raise KeyRefused("has a coordinate of another length than its curve: write it with all its leading zeros")
         key = ec.EllipticCurvePublicNumbers(int.from_bytes(x), int.from_bytes(y), of.curve).public_key()
         return of.algorithm, (of.algorithm, of.jose), key
     n, e = int.from_bytes(decode(jwk["n"])), int.from_bytes(decode(jwk["e"]))
     if not (SHORTEST_RSA_BITS <= n.bit_length() <= LONGEST_RSA_BITS and 3 <= e < LARGEST_RSA_EXPONENT):
-        raise KeyRefused(f"is not an RSA key of {SHORTEST_RSA_BITS} to {LONGEST_RSA_BITS} bits with a usual exponent")
+        raise KeyRefused(
+            f"is an RSA key of another size or with an unusual exponent: use {SHORTEST_RSA_BITS} to "
+            f"{LONGEST_RSA_BITS} bits and the exponent 65537"
+        )
     return "rsa-pss-sha512", _PSS_NAMES, rsa.RSAPublicNumbers(e, n).public_key()
 
 
@@ -213,7 +221,7 @@ def _curve_name(key: ec.EllipticCurvePublicKey | ec.EllipticCurvePrivateKey) -> 
     for name, of in _CURVES.items():
         if isinstance(key.curve, type(of.curve)):
             return name
-    raise KeyRefused("has a curve that is not P-256 or P-384")
+    raise KeyRefused(_OTHER_CURVE)
 
 
 def _shortest(number: int) -> bytes:
@@ -229,8 +237,8 @@ def _time(jwk: Mapping[str, Any], name: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise KeyRefused(f"has a member `{name}` that is not a number of seconds")
+        raise KeyRefused(f"has a member `{name}` that is not a number of seconds: write a Unix time")
     try:
         return float(value)
     except OverflowError:
-        raise KeyRefused(f"has a member `{name}` that is too large") from None
+        raise KeyRefused(f"has a member `{name}` that is too large: write a Unix time") from None

@@ -78,7 +78,7 @@ def _value(name: str, of: Mapping[str, Any], message: Request | Response, fields
     value = fields.value(name)
     if value is None:
         raise SignatureRefused(
-            "wrong_signature", f'The signature covers the header "{name}", which the message does not have.'
+            "wrong_signature", f'The signature covers the header "{name}", which the message does not have: send it.'
         )
     if not of:
         return value
@@ -87,7 +87,9 @@ def _value(name: str, of: Mapping[str, Any], message: Request | Response, fields
         raise _unsupported(name, of)
     member = fields.dictionary(name).get(key)
     if member is None:
-        raise SignatureRefused("wrong_signature", f'The signature covers a member of "{name}" that is not there.')
+        raise SignatureRefused(
+            "wrong_signature", f'The signature covers a member of "{name}" that is not there: send it.'
+        )
     return write_member(member)
 
 
@@ -128,11 +130,13 @@ def _query_parameter(of: Mapping[str, Any], query: str) -> str:
     try:
         pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=MAX_QUERY_PARAMETERS)
     except ValueError:
-        raise SignatureRefused("too_large", f"The query has more than {MAX_QUERY_PARAMETERS} parameters.") from None
+        raise SignatureRefused(
+            "too_large", f"The query has more than {MAX_QUERY_PARAMETERS} parameters: cover @query."
+        ) from None
     values = [value for key, value in pairs if key == unquote_plus(name)]
     if len(values) != 1:
         raise SignatureRefused(
-            "wrong_signature", "The signature covers a query parameter that is not there exactly once."
+            "wrong_signature", "The query does not have a covered parameter exactly once: cover @query."
         )
     return quote(values[0], safe="*").replace("~", "%7E")
 

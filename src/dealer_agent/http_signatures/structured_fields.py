@@ -91,6 +91,7 @@ def write_parameters(parameters: Mapping[str, Any]) -> str:
 
 
 def _read_inner_list(text: str, at: int) -> tuple[list[Any], int]:
+    """The items of an inner list, each with its parameters, and the position after it. Raises ValueError."""
     items: list[Any] = []
     while True:
         while text.startswith(" ", at):
@@ -105,6 +106,7 @@ def _read_inner_list(text: str, at: int) -> tuple[list[Any], int]:
 
 
 def _read_parameters(text: str, at: int) -> tuple[dict[str, Any], int]:
+    """The parameters from a position on, and the position after them. Raises ValueError."""
     parameters: dict[str, Any] = {}
     while text.startswith(";", at) and (found := _PARAMETER.match(text, at)):
         name = found["name"]
@@ -116,6 +118,7 @@ def _read_parameters(text: str, at: int) -> tuple[dict[str, Any], int]:
 
 
 def _read_bare(text: str, at: int) -> tuple[Any, int]:
+    """The value at a position, and the position after it. Raises ValueError."""
     found = _BARE.match(text, at)
     if found is None:
         raise ValueError("no value")
@@ -123,6 +126,7 @@ def _read_bare(text: str, at: int) -> tuple[Any, int]:
 
 
 def _value(found: re.Match[str]) -> Any:
+    """The Python value of a matched item."""
     kind = found.lastgroup
     value = found[kind]  # type: ignore[index]
     if kind == "text":

@@ -100,7 +100,7 @@ def verify_request(
         )
     nonce = _text(found.parameters, "nonce")
     if nonce is not None and not 1 <= len(nonce) <= MAX_NONCE_LENGTH:
-        raise SignatureRefused("too_large", f"`nonce` must have 1 to {MAX_NONCE_LENGTH} characters.")
+        raise SignatureRefused("too_large", f"`nonce` is empty or too long: send 1 to {MAX_NONCE_LENGTH} characters.")
     key_set = find_keys(origin)
     if key_set is None:
         return UnknownKeys(origin)

@@ -35,17 +35,17 @@ async def fetch(url: str, rule: AddressRule) -> Fetched:
     except ValueError:
         is_secure = False
     if not is_secure:
-        raise FetchFailed("its address is not https")
+        raise FetchFailed("its address is not https: publish it at an https URL")
     try:
         async with asyncio.timeout(SECONDS):
             return await _fetch(url, rule)
     except TimeoutError:
-        raise FetchFailed(f"it did not answer within {SECONDS:.0f} seconds") from None
+        raise FetchFailed(f"it did not answer within {SECONDS:.0f} seconds: look at its server") from None
     except AddressRefused as refused:
         raise FetchFailed(str(refused)) from None
     # UnicodeError: a label of the host is not one of IDNA, such as "xn--a".
     except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
-        raise FetchFailed(f"the connection failed ({type(error).__name__})") from None
+        raise FetchFailed(f"the connection failed ({type(error).__name__}): look at its server") from None
 
 
 async def _fetch(url: str, rule: AddressRule) -> Fetched:
@@ -55,12 +55,12 @@ async def _fetch(url: str, rule: AddressRule) -> Fetched:
         client.stream("GET", url, headers=headers) as response,
     ):
         if response.status_code != httpx.codes.OK:
-            raise FetchFailed(f"it answered with the status {response.status_code}")
+            raise FetchFailed(f"it answered with the status {response.status_code}: it must answer with 200")
         if response.headers.get("content-encoding", "identity") != "identity":
-            raise FetchFailed("it sent a content encoding that was not asked for")
+            raise FetchFailed("it sent a content encoding that was not asked for: send it without one")
         body = bytearray()
         async for piece in response.aiter_raw(16 * 1024):
             body += piece
             if len(body) > MAX_BYTES:
-                raise FetchFailed(f"it sent more than {MAX_BYTES} bytes")
+                raise FetchFailed(f"it sent more than {MAX_BYTES} bytes: publish fewer keys")
         return Fetched([(name.lower(), value) for name, value in response.headers.raw], bytes(body))

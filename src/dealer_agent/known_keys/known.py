@@ -179,6 +179,7 @@ class KnownKeys:
         return bool(asked or pins)
 
     def _load(self, row: StoredKeySet) -> None:
+        """Takes a stored key set into memory, or removes it from memory if nothing is stored."""
         self._versions[row.source] = row.version
         if row.document is None or row.fetched_at is None or row.expires_at is None:
             self._sets.pop(row.source, None)

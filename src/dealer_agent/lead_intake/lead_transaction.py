@@ -294,6 +294,7 @@ class LeadTransaction:
         return self._decide(found, earlier or ())
 
     def _decide(self, found: FoundVehicle, earlier: Sequence[VisitRecord]) -> VisitDecision:
+        """The decision about the requested visit, as for a sender with a token."""
         request = self.lead.request.appointment
         assert request is not UNSET, "only a requested visit is decided"
         return self._booking.decide(
@@ -305,9 +306,10 @@ class LeadTransaction:
         )
 
     def _test_drives(self) -> Iterable[Booked]:
-        """The customer's confirmed test drives, from all leads of the same token.
+        """The confirmed test drives of the customer that are not over. A new visit must not overlap with them.
 
-        Other senders must not learn where the customer will be.
+        Reads the newest MOST_LEADS_WITH_VISITS leads that the same token sent for the customer. There are none for a
+        sender without a token: from the times that stay free, it could learn where the customer will be.
         """
         if not self.lead.is_trusted:
             return ()

@@ -151,7 +151,11 @@ def compact_page(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _inlined(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
-    """A schema with the content of its references. No schema of the protocol contains itself."""
+    """Returns the schema of a tool's arguments for a model: each `$ref` is replaced by the schema that it names.
+
+    Keywords that tell a model nothing are left out: those of _NO_USE, and a maximum that every integer has. It ends,
+    because no schema of the protocol contains itself.
+    """
     if "$ref" in schema:
         return _inlined(definitions[schema["$ref"].rpartition("/")[2]] | _without(schema, "$ref"), definitions)
     made: Schema = {}

@@ -220,7 +220,7 @@ def _opened(path: Path) -> Iterator[tuple[BinaryIO, Manifest]]:
         manifest = _decoded(text)
         names = [each.name for each in manifest.files]
         if len({name.casefold() for name in names}) < len(names) or not all(map(is_portable, names)):
-            raise BackupUnreadable("the manifest has a name that no backup has: this file was not made by dealer-agent")
+            raise BackupUnreadable("the manifest has a name that no backup of dealer-agent has: use another backup")
         needed = sum(_BLOCK + each.size + -each.size % _BLOCK for each in manifest.files)
         if file.tell() + needed > os.fstat(file.fileno()).st_size:
             raise BackupUnreadable(_damaged("its end is missing"))
@@ -271,7 +271,7 @@ def _read_header(file: BinaryIO) -> tuple[str, int]:
             "this file is not a backup, or it is damaged: name a whole file that dealer-agent backup has written"
         ) from None
     if info.type != tarfile.REGTYPE or info.size < 0:
-        raise BackupUnreadable("the file has a member that is not a plain file: dealer-agent did not make it")
+        raise BackupUnreadable("the backup has a member that is not a plain file: use another backup")
     return info.name, info.size
 
 

@@ -105,7 +105,7 @@ def restore_database(
     """
     parsed = database_url(url)
     if (parsed.get_backend_name() == "sqlite") != (manifest.database == "sqlite"):
-        raise BadDatabaseUrl(f"{ADMIN_VARIABLE}: postgresql://... expected")
+        raise BadDatabaseUrl(f"{ADMIN_VARIABLE}: write a URL such as postgresql://postgres@HOST/NAME")
     if manifest.database == "sqlite":
         prepare_file(parsed)
     with _connected((writer_engine(parsed),)) as connection:

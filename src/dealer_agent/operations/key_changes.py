@@ -122,7 +122,9 @@ def change_key(rotation: KeyRotation, *, destroy: bool) -> KeyChange:
 def destroy_keys(rotation: KeyRotation) -> Iterator[KeyChange]:
     """Replaces the keys until none of the current ones is left. Raises OperationError if one is still needed."""
     if rotation.location is None:
-        raise OperationError(f"The keys in {KEYS_VARIABLE} cannot be changed")
+        raise OperationError(
+            f"This command cannot change the keys in {KEYS_VARIABLE}: change the variable where you set it"
+        )
     with changing_keys(rotation):
         rotation.cipher.refresh()
         before = set(rotation.cipher.keyring.ids)

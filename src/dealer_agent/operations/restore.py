@@ -199,7 +199,9 @@ def _require_known_content(manifest: Manifest, folder: Path) -> None:
         with path.open("rb") as file:
             is_host_key = file.read(len(HOST_KEY_BEGIN)) == HOST_KEY_BEGIN
         if name.startswith(reserved) or not (is_host_key or has_heads(path)):
-            raise BackupUnreadable(f"the backup has a file that no backup has ({name}): dealer-agent did not make it")
+            raise BackupUnreadable(
+                f"the backup has a file that no backup of dealer-agent has ({name}): use another backup"
+            )
 
 
 def _existing(path: Path) -> Path:

@@ -1,4 +1,4 @@
-"""The agent cards of both protocol revisions and of the published versions (docs/protocol.md#cards). Pure."""
+"""Makes the agent cards of both protocol revisions and of the published versions (docs/protocol.md#cards). Pure."""
 
 import hashlib
 import re

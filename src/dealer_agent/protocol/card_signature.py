@@ -1,4 +1,4 @@
-"""What the signature of an agent card covers (docs/protocol.md#card-signatures). Pure."""
+"""Makes the bytes that the signature of an agent card covers (docs/protocol.md#card-signatures). Pure."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The envelope of a request: its types, and everything that is wrong with one (docs/protocol.md#envelope). Pure."""
+"""Defines the envelope of a request, and lists all that is wrong with one (docs/protocol.md#envelope). Pure."""
 
 from dataclasses import replace
 from typing import Annotated, Any, Literal

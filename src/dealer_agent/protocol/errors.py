@@ -1,4 +1,4 @@
-"""Every error that the service answers with: one class for each error code (docs/protocol.md#errors). Pure.
+"""Defines every error that the service answers with: one class for each code (docs/protocol.md#errors). Pure.
 
 A class is the record of its code: statuses, meaning, what the caller does next, and an example. To add an error code,
 add a class, and a line to this tree::

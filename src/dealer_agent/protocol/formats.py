@@ -1,4 +1,4 @@
-"""The string formats of the schemas, as predicates. Pure.
+"""Checks the string formats of the schemas, and writes e-mail addresses and phone numbers in one form. Pure.
 
 `date-time-local` is a timestamp that needs no offset, because a time zone can be given with it.
 """
@@ -20,7 +20,10 @@ schema, and to find earlier leads. To parse an address takes longer than to deco
 
 @lru_cache(maxsize=CONTACTS_KEPT)
 def normal_email(text: str) -> str | None:
-    """The e-mail address for comparisons: normalised, in lower case. None if the syntax is wrong."""
+    """Returns the e-mail address in the form by which addresses are compared: normalised, in lower case.
+
+    None if the syntax is wrong. Whether the domain exists is not checked.
+    """
     try:
         return validate_email(text, check_deliverability=False, test_environment=True).normalized.casefold()
     except EmailNotValidError:
@@ -29,7 +32,10 @@ def normal_email(text: str) -> str | None:
 
 @lru_cache(maxsize=CONTACTS_KEPT)
 def normal_phone(text: str, country: str | None = None) -> str | None:
-    """The number as E.164; None if it is not possible. Without a country (ISO 3166) it must start with `+`."""
+    """Returns the phone number as E.164, the form by which numbers are compared. None if no such number can exist.
+
+    Without a country (ISO 3166) the text must start with `+`.
+    """
     if country is None and not text.lstrip().startswith("+"):
         return None
     try:

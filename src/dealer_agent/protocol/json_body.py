@@ -1,4 +1,4 @@
-"""The JSON of a request body, within bounds (docs/protocol.md#bounds). Pure."""
+"""Decodes the JSON of a request body, within bounds (docs/protocol.md#bounds). Pure."""
 
 import sys
 from typing import Any

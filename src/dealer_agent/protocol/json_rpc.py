@@ -1,4 +1,4 @@
-"""The JSON-RPC 2.0 call around a request (docs/protocol.md#json-rpc). Pure."""
+"""Decodes and encodes the JSON-RPC 2.0 call around a request (docs/protocol.md#json-rpc). Pure."""
 
 from typing import Any, Literal
 

@@ -1,4 +1,4 @@
-"""What is wrong with a request (docs/protocol.md#errors) or with the settings, as a list of problems. Pure."""
+"""Lists what is wrong with a request (docs/protocol.md#errors) or with the settings, as problems. Pure."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Literal

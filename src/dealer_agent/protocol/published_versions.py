@@ -1,4 +1,4 @@
-"""The published versions of the public protocol, as one table (docs/protocol.md#published-versions). Pure.
+"""Describes the published versions of the public protocol in one table (docs/protocol.md#published-versions). Pure.
 
 A row says how a version differs from what the service speaks at the root of a dealer. `protocol.version_payloads` and
 `protocol.version_errors` apply the rows. docs/reference/published-versions.md shows the table.

@@ -1,4 +1,4 @@
-"""The parts of request payloads; `protocol.skill` has the payloads. Pure types.
+"""Defines the parts of request payloads; `protocol.skill` has the payloads. Pure types.
 
 They decode and validate requests, and the schemas under `/schemas/` are generated from them, with their docstrings.
 An optional member is `UNSET` if it is absent. Null is always a wrong type.

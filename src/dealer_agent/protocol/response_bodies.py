@@ -1,4 +1,4 @@
-"""The bodies of responses: success and error (docs/protocol.md#envelope, docs/protocol.md#errors). Pure."""
+"""Encodes the bodies of responses: success and error (docs/protocol.md#envelope, docs/protocol.md#errors). Pure."""
 
 from collections.abc import Sequence
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""The parts of response payloads. The published schemas have the docstrings as descriptions. Pure types."""
+"""Defines the parts of response payloads. Published schemas have the docstrings as descriptions. Pure types."""
 
 from operator import attrgetter
 from typing import Any, Final, Literal, NamedTuple

@@ -1,4 +1,4 @@
-"""JSON Schemas, generated from the wire types (docs/protocol.md#schemas). Pure.
+"""Generates JSON Schemas from the wire types (docs/protocol.md#schemas). Pure.
 
 The service publishes each schema under `/schemas/`, and lists the problems of an invalid request with it. The output of
 msgspec is changed, so that people can read the schemas and problems are clear: a union of plain types becomes one

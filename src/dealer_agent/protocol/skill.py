@@ -1,4 +1,4 @@
-"""The skills: request type, response type and record of each (docs/protocol.md#skills). Pure.
+"""Defines the skills: request type, response type and record of each (docs/protocol.md#skills). Pure.
 
 To add a skill, add its types and its record here, its function to `skills.py`, and its documentation to
 `apidocs/skill_docs.json`. The docstrings of the types are the descriptions in the published schemas.

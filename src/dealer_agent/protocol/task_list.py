@@ -1,4 +1,4 @@
-"""A2A's ListTasks: the agent keeps no tasks, so every page is empty (docs/protocol.md#list-tasks). Pure."""
+"""Answers A2A's ListTasks: the agent keeps no tasks, so every page is empty (docs/protocol.md#list-tasks). Pure."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""Timestamps: ISO 8601 texts, and times in a zone (docs/protocol.md#timestamps). Pure."""
+"""Reads and writes timestamps: ISO 8601 texts, and times in a zone (docs/protocol.md#timestamps). Pure."""
 
 import re
 from datetime import UTC, datetime, tzinfo

@@ -1,4 +1,4 @@
-"""The table of vehicle fields: the members of a listing in search results and details. Pure types.
+"""Defines every vehicle field in one table: the members of a listing in search results and details. Pure types.
 
 Each member of `VehicleMembers` and `Vehicle` is a row of the table. Its annotation defines everything about the field
 (`protocol.vehicle_field`). The members are typed attributes, so code reads `listing.price`. To add a field, add a

@@ -1,4 +1,4 @@
-"""What a row of the table of vehicle fields can contain. Pure types.
+"""Defines what a row of the table of vehicle fields can contain. Pure types.
 
 `protocol.vehicle` is the table. A field's row is the annotation of its member: the wire type, then a `Field`, and as
 many of `AnyOf`, `Range`, `IsTrue`, `Exact` (filters), `Counts`, `MinMax` (facets), `LeadFact` and `Feed` as apply:

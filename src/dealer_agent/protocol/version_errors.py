@@ -1,4 +1,4 @@
-"""The errors of published versions (docs/protocol.md#version-errors). Pure."""
+"""Writes errors in the form of a published version (docs/protocol.md#version-errors). Pure."""
 
 from datetime import datetime
 from typing import Any

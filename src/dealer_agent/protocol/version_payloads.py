@@ -1,7 +1,9 @@
-"""Payloads of published versions: the problems of a request, and the `data` of a response. Pure.
+"""Translates payloads of published versions to those at the root of a dealer's URL, and back. Pure.
 
-The schemas of a version are those of the root, changed by its row of `protocol.published_versions`. A valid request
-becomes a payload of the root, so everything behind the decoder is the same for all versions.
+Requests and responses at the root have the payloads of `protocol.skill`. Published versions of the public protocol are
+at paths below the root. The schemas of a version are those of the root, changed by its row of
+`protocol.published_versions`. A valid request becomes a payload of the root, so everything behind the decoder is the
+same for all versions. The `data` of a response becomes that of the version.
 """
 
 from collections.abc import Iterable, Mapping

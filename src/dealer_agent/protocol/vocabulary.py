@@ -1,4 +1,4 @@
-"""The two vocabularies: the names of the protocol on the wire (docs/protocol.md#vocabulary). Pure."""
+"""Defines the two vocabularies: the names of the protocol on the wire (docs/protocol.md#vocabulary). Pure."""
 
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,4 +1,4 @@
-"""Where agents find a dealer's cards: well-known paths (RFC 8615) below its root, and the type of a card. Pure."""
+"""Says where agents find a dealer's cards: well-known paths (RFC 8615) below its root, and their type. Pure."""
 
 CARD_PATH = "/.well-known/agent-card.json"
 CATALOG_PATH = "/.well-known/ai-catalog.json"

@@ -73,6 +73,7 @@ def monthly_reports(opened: OpenInstallation, secrets: Mapping[str, str]) -> Kin
     """
 
     async def send(job: Job) -> Next:
+        """Sends the monthly report of a dealer if it is due. Returns when to look again."""
         settings = await asyncio.to_thread(opened.settings_of, job.dealer_id)
         reports, mail = settings.reports, settings.mail
         later = Next(job.now + maintenance_period(opened.count()))

@@ -303,13 +303,13 @@ class _Maker(NamedTuple):
         )
 
     def leads(self) -> Leads:
-        """The figures about leads and visits."""
+        """The figures about leads and visits: stored, repeated and refused leads, and what became of visits."""
         return Leads(
             accepted=self.figure(lambda facts: facts.leads.leads),
             added=self.requests(LEAD_SUBMIT.id, DUPLICATE),
             repeated=self.requests(LEAD_SUBMIT.id, REPEATED),
             refused=[
-                # A lead without a time for its visit is stored.
+                # This error does not refuse the lead: it is stored, only its visit has no time.
                 line
                 for line in self.refused(lambda skill: skill == LEAD_SUBMIT.id)
                 if line.item != AppointmentTimeUnavailable.code

@@ -85,6 +85,7 @@ class AccessTokens:
         return self._verify(key, text, now)
 
     def _verify(self, key: tuple[str, bytes], text: str, now: float) -> Caller:
+        """The caller of an access token, which it keeps for later requests. Raises TokenRefused and RateLimited."""
         token = read_token(text)
         trusted = self._issuers.get(token.issuer)
         if trusted is None:

@@ -1,4 +1,4 @@
-"""The queue of requests in one process, and the rule by which an overloaded process refuses them.
+"""Queues the requests of a process, and decides which ones it refuses in an overload.
 
 A turn of the event loop answers requests for a few milliseconds. Requests that arrive after that wait in one queue,
 which serves dealers in turn. So every turn also handles new connections, new bytes and health checks.

@@ -1,4 +1,4 @@
-"""The ASGI application: it finds the dealer of a request, then its binding or its route.
+"""Has the ASGI application, which finds the dealer of a request, then its binding or its route.
 
 The bindings (`/message:send` and `/rpc`) do not use the router: with middleware it would cost as much as a search.
 """

@@ -1,4 +1,4 @@
-"""Counters in Valkey or Redis for the library `limits`, which sends the counts of many requests in one batch.
+"""Counts in Valkey or Redis for the library `limits`. One batch has the counts of many requests.
 
 The library sends a command for each count. With many requests at once, most of the time would go into sending and
 receiving. Here, counts wait while a batch is on its way, and then go together. Only services with a shared store import

@@ -1,4 +1,4 @@
-"""The two bindings: HTTP+JSON (docs/protocol.md#http) and JSON-RPC 2.0 (docs/protocol.md#json-rpc)."""
+"""Reads requests and writes responses of both bindings: HTTP+JSON (docs/protocol.md#http) and JSON-RPC (#json-rpc)."""
 
 from collections.abc import Callable
 from datetime import datetime

@@ -12,6 +12,13 @@ from dealer_agent.protocol.problems import Problem, message_and_details
 from dealer_agent.protocol.skill import SKILLS
 
 JSON = "application/json"
+COUNTED_BYTES = 8 * 1024
+"""A request counts against the rate of its IP address once for each 8 KiB of its body, and at least once."""
+
+
+def cost_of(size: int) -> int:
+    """How often a request whose body has this size in bytes counts."""
+    return max(1, -(-size // COUNTED_BYTES))
 
 
 def _names(*skill_ids: str) -> re.Pattern[bytes]:

@@ -1,4 +1,4 @@
-"""How a client gets a token (docs/protocol.md#www-authenticate): the header of a refused caller, and the metadata.
+"""Tells a refused caller how to get a token (docs/protocol.md#www-authenticate): the header, and the metadata.
 
 The metadata is that of RFC 9728, and the header that of RFC 6750.
 """

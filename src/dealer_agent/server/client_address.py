@@ -1,4 +1,4 @@
-"""The IP address by which a client is counted, also behind trusted proxies (docs/protocol.md#rate-limits)."""
+"""Decides by which IP address a client is counted, also behind proxies (docs/protocol.md#rate-limits)."""
 
 from collections.abc import Iterable
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""A client's socket. It closes so that the client can read its last response, and aborts for a client that is gone.
+"""Closes a client's socket so that it can read its last response, and aborts it for a client that is gone.
 
 When a connection closes while bytes of the client are unread, the kernel resets it, and the client loses the response.
 So while the client may be sending, a connection closes in steps: it sends the response, closes the sending direction,

@@ -1,4 +1,4 @@
-"""One client's connection, with limits that uvicorn's connection does not have:
+"""Reads requests from one client's connection, with limits that uvicorn's connection does not have:
 
 - The head of a request is bounded in size and time. Bodies have limits of their own (`server.body`).
 - Connections that pipeline are parsed in turns (`server.admission`). Received bytes are held back, and no more are
@@ -374,7 +374,7 @@ class BoundedConnection(FastPathConnection):
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
-            again = self._head_without_upgrade() + data[upgrade.args[0] :]
+            again = self._restart_without_upgrade() + data[upgrade.args[0] :]
         except httptools.HttpParserError as error:
             # The exception of a callback of this class. None if the parser itself found the error.
             refused = error.__context__
@@ -390,8 +390,8 @@ class BoundedConnection(FastPathConnection):
             # Outside of the except block: its exception must not become the context of another exception.
             self._parse(again)
 
-    def _head_without_upgrade(self) -> bytes:
-        """The head that was parsed last, without its Upgrade headers, for the new parser that this method makes."""
+    def _restart_without_upgrade(self) -> bytes:
+        """Makes a new parser. Returns what it must get first: the head parsed last, without its Upgrade headers."""
         parser = self.parser
         headers = b"".join(b"%b: %b\r\n" % header for header in self.headers if header[0] != b"upgrade")
         line = b"%b %b HTTP/%b\r\n" % (parser.get_method(), self.url, parser.get_http_version().encode())

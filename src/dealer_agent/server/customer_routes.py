@@ -1,4 +1,4 @@
-"""The pages behind the links in a customer's mail (docs/how-to/customer-links.md).
+"""Answers requests for the pages behind the links in a customer's mail (docs/how-to/customer-links.md).
 
 The token in the path is the only secret: there is no cookie and no login. GET changes nothing, because mail scanners
 open links. The service logs neither the token nor the path.

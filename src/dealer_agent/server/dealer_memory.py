@@ -1,4 +1,4 @@
-"""Which dealers of a process stay opened: the least recently used ones are closed when their memory is over a budget.
+"""Decides which dealers of a process stay opened: if they need too much memory, the least recently used are closed.
 
 After a restart, the dealers that were used most are opened in the background.
 """

@@ -1,4 +1,4 @@
-"""Published documents as responses, with headers for caches and for pages of any origin (docs/protocol.md#discovery).
+"""Makes responses of published documents, with headers for caches and web pages (docs/protocol.md#discovery).
 
 Agents in browsers, on pages of any origin, may call the skills and read the responses. The service identifies callers
 by bearer tokens and IP addresses, never by cookies. So it allows every origin, and never allows credentials. It does

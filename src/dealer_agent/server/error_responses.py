@@ -1,4 +1,4 @@
-"""Errors outside the two bindings, and unexpected exceptions (docs/protocol.md#errors)."""
+"""Answers errors outside the two bindings, and unexpected exceptions (docs/protocol.md#errors)."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""An event loop that accepts many connections in each turn.
+"""Makes the event loop of a process, which accepts many connections in each turn.
 
 libuv accepts one in each turn. In a busy process, a new client would wait a long turn for each client before it.
 """

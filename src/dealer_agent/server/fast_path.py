@@ -1,10 +1,9 @@
-"""The fast path: a connection answers complete requests of the reading skills itself.
+"""The fast path answers requests of the reading skills on their connection, because ASGI costs more than a search.
 
 It replaces what uvicorn makes for each request on the path over ASGI: a request-response cycle, an ASGI scope, an event
-and a task. Together they cost more than a search. All other work is shared with that path: the guards and the skills
-(`server.request_pipeline`).
+and a task. All other work is shared with that path: the guards and the skills (`server.request_pipeline`).
 
-All other requests go over ASGI:
+Only complete and usual requests take this path. All others go over ASGI:
 
 - all requests of a dealer whose rate limits are shared, because their store has to be waited for
 - signed requests, if machines share the nonces
@@ -13,8 +12,8 @@ All other requests go over ASGI:
 - requests that wait for an earlier one of their connection, and requests after which the connection closes
 - requests of clients that read their responses too slowly
 
-On that path, a connection adds to uvicorn's: it counts the bytes of its requests, closes after a refusal if its client
-pipelines, and answers errors of HTTP in the form of the protocol.
+On the path over ASGI, a connection adds to uvicorn's: it counts the bytes of its requests, closes after a refusal if
+its client pipelines, and answers errors of HTTP in the form of the protocol.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The checks of a request to a skill, in their order (docs/protocol.md#order-of-checks).
+"""Checks a request to a skill: all checks, and their order (docs/protocol.md#order-of-checks).
 
 A guard is one function. It checks one thing, and raises ProtocolError to refuse the request. `HEAD_GUARDS`,
 `BODY_GUARDS` and `REQUEST_GUARDS` at the end of this module are the order. Between them, a request over ASGI waits for
@@ -36,7 +36,7 @@ from dealer_agent.protocol.version_errors import extension_not_named
 from dealer_agent.protocol.version_payloads import version_error
 from dealer_agent.protocol.vocabulary import Vocabulary, bare_media_type
 from dealer_agent.server.bindings import Binding
-from dealer_agent.server.body import JSON, not_a_lead, too_large, wrong_media_type
+from dealer_agent.server.body import JSON, cost_of, not_a_lead, too_large, wrong_media_type
 from dealer_agent.server.client_address import client_address
 from dealer_agent.server.error_responses import NOT_VALID_HERE
 from dealer_agent.server.limits import ADDRESS_RULE, KNOWN_CLIENT
@@ -49,9 +49,6 @@ from dealer_agent.server.tokens import PREFIX, bearer_token
 if TYPE_CHECKING:
     # Only with the extra `traces`.
     from dealer_agent.server.traces import Span
-
-COUNTED_BYTES = 8 * 1024
-"""A request counts against the rate of its IP address once for each 8 KiB of its body, and at least once."""
 
 A2A_JSON = "application/a2a+json"
 MOST_EXTENSIONS = 100
@@ -160,7 +157,7 @@ def check_declared_size(incoming: IncomingRequest) -> None:
     if size > limit:
         _count_refused(incoming)
         raise too_large(f"must have at most {limit} bytes")
-    incoming.cost = _cost_of(size)
+    incoming.cost = cost_of(size)
 
 
 def check_media_type(incoming: IncomingRequest) -> None:
@@ -255,7 +252,7 @@ def check_policy(incoming: IncomingRequest) -> None:
 
 def count_body(incoming: IncomingRequest) -> None:
     """Counts the size of a body whose request has no `Content-Length`, once it has been read (429)."""
-    cost = _cost_of(len(incoming.body)) - incoming.cost
+    cost = cost_of(len(incoming.body)) - incoming.cost
     if cost > 0:
         incoming.count(ADDRESS_RULE, incoming.address, cost)
 
@@ -327,7 +324,7 @@ def _unsupported_version() -> VersionNotSupported:
 
 
 def check_envelope(incoming: IncomingRequest) -> None:
-    """Refuses a body that is not JSON, and a message with defects outside its payload. Raises TaskPage as well."""
+    """Refuses a message with defects outside its payload. Raises TaskPage, the finished response, for ListTasks."""
     assert incoming.decoded is not None
     result = incoming.decoded[1]
     if isinstance(result, ProtocolError | TaskPage):
@@ -497,7 +494,3 @@ def count_malformed_lead(incoming: IncomingRequest) -> None:
 def _count_refused(incoming: IncomingRequest) -> None:
     """Counts a request that is refused before its rate is checked: every request counts."""
     incoming.count(ADDRESS_RULE, incoming.address, refuses=False)
-
-
-def _cost_of(size: int) -> int:
-    return max(1, -(-size // COUNTED_BYTES))

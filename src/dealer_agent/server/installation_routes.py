@@ -1,4 +1,4 @@
-"""The routes of an installation itself, outside its dealers: health, and the list of dealers for people and programs.
+"""Answers requests to an installation itself, outside its dealers: health, and the list of dealers.
 
 See docs/protocol.md#dealer-list.
 """

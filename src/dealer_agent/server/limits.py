@@ -1,4 +1,4 @@
-"""Rate limits for each client and rule, shared by the worker processes of one machine (docs/protocol.md#rate-limits).
+"""Limits the rate of each client and rule, for all worker processes of a machine (docs/protocol.md#rate-limits).
 
 The library `limits` parses the rules. Its strategies check one limit at a time and count a refused request. Here all
 limits of a rule are checked in one step, and a refused request is not counted. A window has a fixed length and starts

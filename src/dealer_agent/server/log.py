@@ -1,4 +1,4 @@
-"""Structured logs: one JSON object in each line, without a body, a header or an IP address of a request.
+"""Writes structured logs: one JSON object in each line, without a body, a header or an IP address of a request.
 
 A buffer is flushed a few times a second, because a write for each request would cost more than the request.
 

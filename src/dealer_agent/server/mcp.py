@@ -1,4 +1,4 @@
-"""The MCP server of a dealer at `/mcp`: streamable HTTP of the official SDK (docs/how-to/mcp.md).
+"""Serves a dealer to MCP hosts at `/mcp`: streamable HTTP of the official SDK (docs/how-to/mcp.md).
 
 Each request stands alone, so any worker and any replica can answer it, and a process keeps nothing after the response.
 `mcp_questions` has the questions to people for hosts of older revisions. A tool call becomes a request of the caller to
@@ -37,11 +37,10 @@ from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.json_body import PARSE_ERROR, read_json
 from dealer_agent.protocol.skill import LEAD_SUBMIT, SKILLS, Skill
 from dealer_agent.server.bindings import MCP
-from dealer_agent.server.body import JSON, ClientGoneError, read_body
+from dealer_agent.server.body import JSON, ClientGoneError, cost_of, read_body
 from dealer_agent.server.challenges import Headers, challenge
 from dealer_agent.server.guards import (
     CALLER_GUARDS,
-    COUNTED_BYTES,
     IncomingRequest,
     check_digest,
     pass_guards,
@@ -126,7 +125,7 @@ class McpEndpoint:
             # Limits the large bodies that arrive before it is known whether they are leads.
             partial(service.process.room_for_unknown_type, _peer(scope), scope["headers"]),
         )
-        await service.count_request(MCP_RULE, scope, max(1, -(-len(body) // COUNTED_BYTES)))
+        await service.count_request(MCP_RULE, scope, cost_of(len(body)))
         await _find_caller(scope, body)
         try:
             message = read_json(body)

@@ -1,4 +1,4 @@
-"""Questions to people about leads, for MCP hosts of the revisions 2025-06-18 and 2025-11-25 (docs/how-to/mcp.md).
+"""Asks people about leads through MCP hosts of the revisions 2025-06-18 and 2025-11-25 (docs/how-to/mcp.md).
 
 In these revisions the server asks with a request of its own on the stream of the tool call, and the host sends the
 answer as another POST, which may reach another worker or machine. So:

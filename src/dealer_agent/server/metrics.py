@@ -1,4 +1,4 @@
-"""The metrics of a service, and what a worker process counts of them (docs/how-to/metrics.md).
+"""Defines the metrics of a service, and counts them in a worker process (docs/how-to/metrics.md).
 
 Requests add to plain numbers, which costs 0.25 microseconds of processor time a request. A counter and a histogram of
 prometheus_client in its multiprocess mode would cost 3.2 microseconds, which is 2 % of a search. When somebody asks for

@@ -1,4 +1,4 @@
-"""`/metrics` of a machine: one response for all worker processes of a service, on an address of its own.
+"""Serves `/metrics` of a machine: one response for all its worker processes, on an address of its own.
 
 It runs in threads of the main process. It asks each worker over its Unix socket. The last values of a worker that has
 ended stay part of the totals, so a total never goes down. A worker that does not answer in time keeps its last values.

@@ -75,6 +75,7 @@ class StoredNonces:
         await asyncio.to_thread(self._clean)
 
     async def _add_waiting(self) -> None:
+        """Stores the nonces that wait, many in one transaction. Each future then says whether its nonce is new."""
         while self._waiting:
             keys = list(self._waiting)[:MAX_TOGETHER]
             group = {key: self._waiting[key] for key in keys}

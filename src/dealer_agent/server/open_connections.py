@@ -1,4 +1,4 @@
-"""The open connections of one process: their limits, and which of them are closed (docs/protocol.md#bounds).
+"""Limits the open connections of one process, and decides which of them are closed (docs/protocol.md#bounds).
 
 Every connection is an open file. Without a free file descriptor, a process can neither accept a client nor store a
 lead. So the limit of connections is below that of file descriptors, and each client's IP address has its own. At a

@@ -1,4 +1,4 @@
-"""One request in, one response out: what both bindings and both paths share.
+"""Makes one response of one request, for both bindings and both paths (ASGI and the fast path).
 
 `answer` is the path over ASGI, which every request can use. `answer_plain` is the fast path (`server.fast_path`), for
 complete and valid requests of the reading skills. Both apply the list of `server.guards`, and then call the skill.
@@ -134,7 +134,15 @@ async def handle_post(binding: Binding, service: Service, scope: Scope, receive:
     """Answers one POST of a binding over ASGI."""
     peer = scope["client"][0] if scope.get("client") else None
     headers = scope["headers"]
-    incoming = IncomingRequest(binding, service, headers, dict(headers), peer, scope["raw_path"], scope["query_string"])
+    incoming = IncomingRequest(
+        binding,
+        service,
+        headers,
+        dict(headers),
+        peer,
+        scope.get("raw_path") or scope["path"].encode(),
+        scope["query_string"],
+    )
     if binding.version is not None:
         incoming.line.version = binding.version.name
     try:

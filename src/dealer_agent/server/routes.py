@@ -1,4 +1,4 @@
-"""All routes except the two bindings, in one list: cards, schemas, pages, health, and operations not offered."""
+"""Lists all routes except the two bindings: cards, schemas, pages, health, and operations that are not offered."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime

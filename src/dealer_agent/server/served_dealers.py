@@ -1,4 +1,4 @@
-"""Which dealer a request is for, and the services of the dealers that this process has opened.
+"""Decides which dealer a request is for, and keeps the services of the dealers that the process has opened.
 
 The dealer comes from the host or from the path, and from nothing else: not from a token, a header or a default
 (docs/protocol.md#dealer-addresses). A dealer is opened at its first request, by one task.

@@ -1,4 +1,4 @@
-"""What the server works with: the process with its queue and limits, and the service of each dealer."""
+"""Holds what the server works with: the process with its queue and limits, and the service of each dealer."""
 
 import asyncio
 from collections import Counter

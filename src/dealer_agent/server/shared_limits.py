@@ -1,4 +1,4 @@
-"""Rate limits that several machines share, in Valkey or Redis (docs/how-to/production.md#share-the-rate-limits).
+"""Limits rates across several machines, in Valkey or Redis (docs/how-to/production.md#share-the-rate-limits).
 
 Each counted request waits for the store, so the limits are exact: all machines together answer at most the limit. To
 count on each machine and add up later would cost less, but a burst could then use the whole limit on every machine. The

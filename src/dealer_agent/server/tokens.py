@@ -1,4 +1,4 @@
-"""Bearer tokens (docs/protocol.md#authentication). A token is `dat_<id>_<secret>`. Only the secret's hash is stored."""
+"""Makes and checks bearer tokens, `dat_<id>_<secret>` (docs/protocol.md#authentication). Only hashes are stored."""
 
 import hashlib
 import hmac

@@ -1,4 +1,4 @@
-"""Traces of requests, skills, lead transactions and deliveries, sent over OTLP (the extra `traces`).
+"""Sends traces of requests, skills, lead transactions and deliveries over OTLP (the extra `traces`).
 
 A span has ids, codes, numbers and names of skills, channels and kinds. It never has a body, a header, an address or
 anything about a customer. Only the service of a process imports this module, and only if traces are on.

@@ -1,4 +1,4 @@
-"""The pages about vehicles, and the page for people at an address that has nothing."""
+"""Answers requests for the pages about vehicles, and for addresses that have nothing with a page for people."""
 
 from collections.abc import Mapping
 from urllib.parse import parse_qsl

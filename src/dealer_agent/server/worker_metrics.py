@@ -1,4 +1,4 @@
-"""What a worker process sends to the collector of the machine: its metrics, and those that come from the database.
+"""Sends the metrics of a worker process to the collector of the machine, and those that come from the database.
 
 Those of the database (feeds, and deliveries that were not sent yet) are read in a thread, at most once in
 `READ_SECONDS`, and only while somebody reads the metrics. A scrape waits for them at most `WAIT_SECONDS`, and else gets

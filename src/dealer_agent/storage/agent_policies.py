@@ -1,4 +1,4 @@
-"""The policies of agents (`callers.policy`), with the history of their changes. Rows are only added.
+"""Stores the policies of agents (`callers.policy`), with their history. Rows are only added.
 
 They belong to a dealer, or to ALL_DEALERS: then they are of all dealers of the installation. A change counts as one of
 the tokens, so all processes load it within two seconds (`server.refresh`).
@@ -15,7 +15,8 @@ from dealer_agent.callers.policy import Policies, Policy, PolicyState
 from dealer_agent.storage.errors import TooManyPolicies
 from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.privacy.keys import claim_dealer
-from dealer_agent.storage.schema import agent_policies, of_dealer
+from dealer_agent.storage.schema import agent_policies
+from dealer_agent.storage.statements import of_dealer
 from dealer_agent.storage.tokens import NEXT_REVISION
 from dealer_agent.storage.transaction import Transaction
 

@@ -1,4 +1,4 @@
-"""Alerts: which conditions were observed, and the messages about them. Jobs check and send (`alerts.jobs`).
+"""Stores alerts: which conditions were observed, and the messages about them. Jobs check and send (`alerts.jobs`).
 
 Also: of which keys a person has confirmed a copy.
 """
@@ -13,15 +13,8 @@ from dealer_agent.feeds.files.checks import new_findings
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage.columns import UtcTime
 from dealer_agent.storage.jobs import add_jobs
-from dealer_agent.storage.schema import (
-    alert_checks,
-    alert_messages,
-    alerts,
-    jobs,
-    key_copies,
-    of_dealer,
-    upsert,
-)
+from dealer_agent.storage.schema import alert_checks, alert_messages, alerts, jobs, key_copies
+from dealer_agent.storage.statements import of_dealer, upsert
 from dealer_agent.storage.stock.reading import ImportRecord, list_imports
 from dealer_agent.storage.transaction import Transaction
 

@@ -1,4 +1,4 @@
-"""Whether this machine's clock is plausible.
+"""Decides whether this machine's clock is plausible.
 
 Data is deleted by age, so a clock that is wrong by years would delete everything. A running service stores the time
 every hour (`clocks.trusted_at`). A time far from the last one is implausible. Then nothing is deleted by age and no
@@ -18,12 +18,11 @@ from dealer_agent.storage.schema import (
     idempotency,
     imports,
     leads,
-    of_dealer,
     outbox,
     refusals,
     tokens,
-    upsert,
 )
+from dealer_agent.storage.statements import of_dealer, upsert
 from dealer_agent.storage.transaction import Transaction
 
 FORWARD = timedelta(days=14)

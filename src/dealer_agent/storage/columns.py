@@ -1,4 +1,4 @@
-"""The types of columns that the databases do not have, and the mark of encrypted columns.
+"""Defines the types of columns that the databases do not have, and the mark of encrypted columns.
 
 A time is an integer: microseconds since 1970 in UTC. SQLite has no type for times, and PostgreSQL returns them in the
 zone of the session. An integer compares, sorts and indexes the same on both, in a third of the size of ISO text.

@@ -213,7 +213,8 @@ def begin(
     """A transaction of a dealer, or of ALL_DEALERS. On PostgreSQL it sees no other rows (`storage.isolation`).
 
     On PostgreSQL, a statement that waits for a lock for longer than `lock_seconds` raises DatabaseBusy. `registered`:
-    it holds the registration of the dealer of an installation. Raises DealerUnknown.
+    the dealer of an installation cannot be removed until the transaction ends (`storage.installation.registration`).
+    It then raises DealerUnknown for a dealer that was removed.
     """
     if engine.dialect.name == "sqlite":
         return _begin_on_sqlite(engine, dealer_id, registered=registered)
@@ -222,7 +223,7 @@ def begin(
 
 @contextmanager
 def _begin_on_sqlite(engine: Engine, dealer_id: str, *, registered: bool) -> Iterator[Connection]:
-    """A transaction. Raises DealerUnknown for a dealer without registration, if it writes for one."""
+    """`begin` on SQLite, where the one lock for writers also prevents a removal of the dealer."""
     with engine.begin() as connection:
         if registered and needs_registration(connection, dealer_id):
             found = connection.execute(READ_ENABLED.statement, {"dealer": dealer_id})
@@ -235,7 +236,11 @@ def _begin_on_sqlite(engine: Engine, dealer_id: str, *, registered: bool) -> Ite
 def _begin_on_postgresql(
     engine: Engine, dealer_id: str, lock_seconds: float, *, registered: bool
 ) -> Iterator[Connection]:
-    """A transaction on PostgreSQL. The message that begins it also chooses the dealer, so it costs no round trip."""
+    """`begin` on PostgreSQL. The event handler of `_begin_with_dealer` reads what is set here.
+
+    So BEGIN, the choice of the dealer and the hold on its registration are one round trip. If the server is lost, all
+    connections are replaced. A commit that no standby has confirmed raises the error in UNREPLICATED.
+    """
     with engine.connect() as connection:
         registered = registered and needs_registration(connection, dealer_id)
         connection.execution_options(**{_DEALER: dealer_id, _LOCK_SECONDS: lock_seconds, _REGISTERED: registered})
@@ -459,7 +464,10 @@ def _log_lock(log: Path, ends: float) -> Iterator[None]:
 
 
 def _begin_with_dealer(engine: Engine, statements: str) -> None:
-    """Begins each transaction with these statements, and sets its dealer, in one round trip."""
+    """Begins each transaction with these statements, sets its dealer and holds its registration, in one round trip.
+
+    The transaction has its dealer and its limit for locks in the options of its connection (`_begin_on_postgresql`).
+    """
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:

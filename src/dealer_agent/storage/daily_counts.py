@@ -1,4 +1,4 @@
-"""What agents asked a dealer on each day: plain counts, without data of customers and without texts of strangers.
+"""Counts what agents asked a dealer on each day, without data of customers and without texts of strangers.
 
 A row counts one item of one subject on one day of the dealer's time zone. Processes add their numbers about once a
 minute. The rows of a day and subject are bounded: items that come after MOST_ITEMS others count as OTHER.
@@ -10,7 +10,8 @@ from typing import Literal, get_args
 
 from sqlalchemy import bindparam, delete, func, select
 
-from dealer_agent.storage.schema import daily_counts, of_dealer, upsert
+from dealer_agent.storage.schema import daily_counts
+from dealer_agent.storage.statements import of_dealer, upsert
 from dealer_agent.storage.transaction import Transaction
 
 Subject = Literal[

@@ -1,4 +1,4 @@
-"""The URL of the database: SQLite, or one or several servers of PostgreSQL. Pure."""
+"""Reads the URL of the database: SQLite, or one or several servers of PostgreSQL. Pure."""
 
 import re
 

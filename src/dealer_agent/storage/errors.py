@@ -1,4 +1,4 @@
-"""The errors of storage: one tree, and the tables that translate the errors of the databases.
+"""Defines the errors of storage: one tree, and the tables that translate the errors of the databases.
 
 Messages are sentences for the dealer's log. They never contain a password, a statement, a path inside the program or a
 value that was stored. Drivers quote the row, so the driver's error is not chained either.

@@ -1,4 +1,4 @@
-"""Row-level security of PostgreSQL: a transaction sees and writes only rows of the dealer that it has set.
+"""Separates dealers with PostgreSQL's row-level security: a transaction sees and writes rows of its dealer only.
 
 Each table has a policy that compares `dealer_id` with the session variable `dealer_agent.dealer`. It is set
 until the end of the transaction. Without it, no row is visible. An installation-wide transaction sets `ALL_DEALERS`.

@@ -1,4 +1,4 @@
-"""The table of jobs: when each is due, and which process does it now (see the package `jobs`).
+"""Stores the jobs: when each is due, and which process does it now (see the package `jobs`).
 
 A process has a job until its lease ends. A lease is a name that is never used twice. The clocks of machines may differ,
 and a clock may be set back: a time that is further in the future than it can be counts as past. Deliveries have the
@@ -29,7 +29,8 @@ from sqlalchemy import (
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage.columns import ExternalText, UtcTime
 from dealer_agent.storage.errors import LeaseLost
-from dealer_agent.storage.schema import jobs, of_dealer, registered_dealers, upsert
+from dealer_agent.storage.schema import jobs, registered_dealers
+from dealer_agent.storage.statements import of_dealer, upsert
 from dealer_agent.storage.transaction import InstallationTransaction, Transaction
 
 LEASE = timedelta(seconds=60)

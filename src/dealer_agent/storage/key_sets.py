@@ -1,4 +1,4 @@
-"""The public keys of others: of agents that sign their requests, and of issuers of tokens (the package `known_keys`).
+"""Stores the public keys of others: agents that sign requests, and issuers of tokens (the package `known_keys`).
 
 A source is where the keys are. Requests of strangers name sources, so the number of those is bounded: a minute, and in
 all. The least recently used ones are removed first. Pinned sources are in the settings of the operator or of a dealer;
@@ -13,7 +13,8 @@ from sqlalchemy import and_, bindparam, delete, func, or_, select, update
 
 from dealer_agent.storage.columns import ExternalText, UtcTime
 from dealer_agent.storage.jobs import THIS_JOB, add_job_at
-from dealer_agent.storage.schema import jobs, key_sets, of_dealer, rows_of, upsert
+from dealer_agent.storage.schema import jobs, key_sets
+from dealer_agent.storage.statements import of_dealer, rows_of, upsert
 from dealer_agent.storage.transaction import Transaction
 
 KEYS_OF_OTHERS = "keys of agents"

@@ -1,4 +1,4 @@
-"""The answers of people to questions of the MCP server, until the process that asked has read them.
+"""Stores the answers of people to questions of the MCP server, until the process that asked has read them.
 
 An answer may reach another process or machine than the one that holds the stream of the question. It is a row in the
 table of jobs: its job is due when the question expires, and removes an answer that nobody has read. `result` has the
@@ -11,7 +11,8 @@ from typing import NamedTuple
 from sqlalchemy import delete, select
 
 from dealer_agent.storage.jobs import THIS_JOB
-from dealer_agent.storage.schema import jobs, upsert
+from dealer_agent.storage.schema import jobs
+from dealer_agent.storage.statements import upsert
 from dealer_agent.storage.store import Store
 
 MCP_ANSWER = "mcp_answer"

@@ -188,6 +188,7 @@ def _schema_revision(connection: Connection) -> str | None:
 
 
 def _upgrade(connection: Connection, revision: str) -> None:
+    """Runs the migrations up to a revision on this connection."""
     # Imported here: Alembic takes a third of a second, and almost every start finds the schema current.
     from alembic import command
     from alembic.config import Config

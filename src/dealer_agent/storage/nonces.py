@@ -1,11 +1,12 @@
-"""The nonces of signed requests, for installations whose machines share a PostgreSQL (`server.nonces`)."""
+"""Stores the nonces of signed requests, for installations whose machines share a PostgreSQL (`server.nonces`)."""
 
 from collections.abc import Mapping
 from datetime import datetime
 
 from sqlalchemy import bindparam, delete
 
-from dealer_agent.storage.schema import nonces, of_dealer, upsert
+from dealer_agent.storage.schema import nonces
+from dealer_agent.storage.statements import of_dealer, upsert
 from dealer_agent.storage.transaction import Transaction
 
 # PostgreSQL counts no rows of an INSERT.

@@ -1,4 +1,4 @@
-"""The agents that a dealer has seen: what its leads, its counts of requests and its tokens say about each."""
+"""Lists the agents that a dealer has seen: what its leads, its counts and its tokens say about each."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -7,7 +7,8 @@ from typing import NamedTuple
 from sqlalchemy import bindparam, func, select
 
 from dealer_agent.callers.caller import is_identity, token_caller
-from dealer_agent.storage.schema import daily_counts, leads, of_dealer
+from dealer_agent.storage.schema import daily_counts, leads
+from dealer_agent.storage.statements import of_dealer
 from dealer_agent.storage.tokens import list_tokens
 from dealer_agent.storage.transaction import Transaction
 

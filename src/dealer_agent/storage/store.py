@@ -1,4 +1,4 @@
-"""An open database: its connections, its transactions, and the changes that PostgreSQL announces."""
+"""Opens a database: its connections, its transactions, and the changes that PostgreSQL announces."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager

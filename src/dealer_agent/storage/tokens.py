@@ -1,4 +1,4 @@
-"""Access tokens. Only a hash of a token is stored, never the token itself.
+"""Stores access tokens. Only a hash of a token is stored, never the token itself.
 
 A token gives access only to its purpose: the skills, or the calendar of visits. It may have a time at which it expires,
 and the scopes of the skills that it opens.
@@ -14,7 +14,8 @@ from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage.leads.prepared_statements import Prepared
 from dealer_agent.storage.privacy.event_chain import lock_dealer
 from dealer_agent.storage.privacy.keys import claim_dealer
-from dealer_agent.storage.schema import of_dealer, revisions, rows_of, tokens, upsert
+from dealer_agent.storage.schema import revisions, tokens
+from dealer_agent.storage.statements import of_dealer, rows_of, upsert
 from dealer_agent.storage.transaction import Transaction
 
 Purpose = Literal["skills", "calendar"]

@@ -1,4 +1,4 @@
-"""One database transaction of one dealer: its connection, its time, and the cipher for its customer data.
+"""Gives functions one database transaction of one dealer: its connection, its time, and its cipher.
 
 Every function of this package that reads or writes takes a `Transaction`. The dealer of every statement comes from it:
 a statement names the parameter `dealer`, and `execute` fills it in. `current_span` is empty unless traces are on

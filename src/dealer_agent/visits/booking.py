@@ -179,9 +179,10 @@ class VisitBooking:
     def request_without_token(
         self, request: Appointment, home: DealerRooftop | None, earlier: Sequence[VisitRecord]
     ) -> VisitDecision:
-        """A visit that a sender without a token adds to a lead with the `earlier` visits. It is only `requested`.
+        """Returns the decision about a visit that a sender without a token adds to a lead with the `earlier` visits.
 
-        It changes no booked visit, and the response discloses none. A repeated request is stored once.
+        The visit is only `requested`, because anybody may have sent it: it changes no booked visit, and the response
+        discloses none. A request that is sent again gets the visit of the first one (`existing`), and is stored once.
         """
         kind = VISIT_KIND_OF[request.appointment_type]
         same = [record for record in earlier if record.kind == kind and record.read_request() == request]

@@ -277,6 +277,7 @@ class VisitChanges:
         return visit
 
     def _lead(self, lead_id: str) -> StoredLead:
+        """The lead of a visit to change. Raises ChangeRefused if it is unknown, erased, or held in quarantine."""
         lead = get_lead(self.tx, lead_id)
         if lead is None:
             raise ChangeRefused(f"There is no lead {lead_id}; see dealer-agent leads list")

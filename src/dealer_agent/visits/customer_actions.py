@@ -137,6 +137,7 @@ class CustomerActions:
         await self._write(job, now, seconds)
 
     def _see(self, target: LinkTarget, now: datetime) -> CustomerVisit:
+        """What the page behind a link shows. `ended` says why nothing can be changed any more."""
         with self._store.read(self._dealer_id, now) as tx:
             lead = lead_details(tx, target.lead_id)
         visit = None if lead is None else _visit_of(target, lead.visits)
@@ -215,6 +216,7 @@ class CustomerActions:
         return lead
 
     async def _write(self, job: Job[Result], now: datetime, seconds: float) -> Result:
+        """Runs a job of the lead writer. After `seconds` it cancels the job and raises TimeoutError."""
         stored = self._writer.submit(self._dealer_id, job, now, Buyer())
         try:
             async with asyncio.timeout(seconds):

@@ -102,7 +102,7 @@ def test_an_import_without_end_is_ended_and_tried_again(tmp_path: Path, monkeypa
         with monkeypatch.context() as patch:
             patch.setattr(sys, "executable", program_that(tmp_path, "exec sleep 600"))
             patch.setattr(collection, "_IMPORT_SECONDS", 0.1)
-            assert "did not take the import in time" in (collect(dealer).problem or "")
+            assert "did not finish the import in time" in (collect(dealer).problem or "")
         assert [(file.state, file.attempts) for file in dealer.files()] == [("waiting", 0)]
         assert states(dealer.collect().files) == ["imported"]
 

@@ -136,7 +136,7 @@ NO_VEHICLES = (
     "The JSON holds no vehicle with a VIN or a stock number. Give an array of vehicles, or an object with one under"
     ' "vehicles".'
 )
-TOO_MUCH = "The JSON cannot be read: it is nested too deeply, or a number in it is too long."
+TOO_MUCH = "The JSON is nested too deeply, or has a number that is too long. Export an array of vehicles."
 
 
 @pytest.mark.parametrize(

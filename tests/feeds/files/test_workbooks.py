@@ -256,7 +256,7 @@ def test_another_programs_workbook_is_read(value: object, expected: str) -> None
     assert list(rows_of_workbook(zipfile.ZipFile(saved))) == [["VIN", expected]]
 
 
-def test_names_may_have_a_prefix() -> None:
+def test_a_workbook_is_read_whose_xml_names_have_a_namespace_prefix() -> None:
     prefixed = (
         sheet(b"<row><c><v>1</v></c></row>")
         .replace(b"<", b"<x:")

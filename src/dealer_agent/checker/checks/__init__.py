@@ -1,1 +1,1 @@
-"""The checks, a module for each subject. `check.py` explains how to write one."""
+"""All checks of the checker, a module for each subject. `check.py` explains how to write one."""

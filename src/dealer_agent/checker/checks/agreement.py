@@ -1,4 +1,4 @@
-"""Answers of several searches, details and facets that must agree with each other, also beyond the first page."""
+"""Checks that answers agree with each other: searches, details and facets, also beyond the first page."""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping

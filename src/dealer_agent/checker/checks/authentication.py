@@ -1,4 +1,4 @@
-"""Tokens: who needs one, what a refusal looks like, and whether the card says the truth about both."""
+"""Checks tokens: who needs one, what a refusal looks like, and whether the card says the truth about both."""
 
 import re
 from typing import Any

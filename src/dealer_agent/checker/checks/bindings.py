@@ -1,4 +1,4 @@
-"""Both interfaces of a card give the same answers: what the run asked one of them, the other one is asked, too."""
+"""Checks that both interfaces of a card give the same answers: it asks one of them what the run asked the other."""
 
 from dataclasses import replace
 from typing import Any

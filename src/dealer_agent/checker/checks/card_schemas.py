@@ -1,4 +1,4 @@
-"""The JSON Schemas that a card names: they can be fetched, are valid, and describe what the agent does."""
+"""Checks the JSON Schemas that a card names: they can be fetched, are valid, and describe what the agent does."""
 
 import json
 from collections.abc import Iterator

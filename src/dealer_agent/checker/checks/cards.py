@@ -1,4 +1,4 @@
-"""An agent card: its members, how caches may keep it, and the AI Catalog of the host.
+"""Checks an agent card: its members, how caches may keep it, and the AI Catalog of the host.
 
 Schemas, signatures and what a card says about tokens have modules of their own.
 """

@@ -1,4 +1,4 @@
-"""The A2A message around a payload: of a response, and of a request."""
+"""Checks the A2A message around a payload: that of responses, and that the agent refuses a wrong one in a request."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

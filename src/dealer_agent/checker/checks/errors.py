@@ -1,4 +1,4 @@
-"""Errors: the envelope, ErrorInfo and the error payload, and which code, status and number answers which mistake."""
+"""Checks errors: their envelope, ErrorInfo and payload, and that each mistake gets its code, status and number."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What every answer of a run must fulfil, whatever was asked; and requests that several buyers send at once."""
+"""Checks every answer of a run, whatever was asked, and the answers to requests that several buyers send at once."""
 
 import asyncio
 import json

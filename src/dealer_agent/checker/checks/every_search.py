@@ -1,4 +1,4 @@
-"""Searches that combine what buyers combine, and all searches of a run, judged by the rules of `oracle.py`."""
+"""Checks all searches of a run by the rules of `oracle.py`, and searches with combinations that buyers use."""
 
 from collections.abc import AsyncIterator, Iterator, Mapping
 from itertools import combinations, cycle

@@ -1,4 +1,4 @@
-"""inventory.facets, recomputed from the listings."""
+"""Checks inventory.facets: it recomputes the counts and ranges from the listings."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -171,7 +171,10 @@ def _has_integer_years(facets: Facets) -> bool | str:
 
 
 def _counts_in_numbers(facets: Facets) -> bool | str:
-    """Judges only what has the form of the published versions: the specification does not show another one."""
+    """Expects that counts, and the ends of ranges, are numbers. Returns the fault as a sentence, or True.
+
+    It judges only entries in the form of the published versions: the specification does not show another one.
+    """
     for name in COUNTED.keys() & facets.keys():
         for entry in dicts(facets[name]):
             if "value" in entry and "count" in entry and whole_number(entry["count"]) is None:

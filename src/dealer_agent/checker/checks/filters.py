@@ -1,4 +1,4 @@
-"""Filters of inventory.search: each one recomputed from the listings, filters together, and free text.
+"""Checks the filters of inventory.search: it recomputes each one from the listings, filters together, and free text.
 
 The specification leaves open how free text is matched.
 """

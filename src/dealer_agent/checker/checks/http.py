@@ -1,4 +1,4 @@
-"""HTTP: content types, methods, headers, bodies that are no JSON."""
+"""Checks what the agent does with HTTP: content types, methods, headers, bodies that are not JSON."""
 
 from collections.abc import Callable
 from operator import attrgetter

@@ -1,4 +1,4 @@
-"""dealer.information: the dealer and its rooftops."""
+"""Checks dealer.information: what the agent says about the dealer and its rooftops."""
 
 from collections.abc import Mapping
 from typing import Any

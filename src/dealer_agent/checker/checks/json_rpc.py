@@ -1,4 +1,4 @@
-"""The JSON-RPC 2.0 binding: answers, ids, calls that are refused."""
+"""Checks the JSON-RPC 2.0 binding: its answers, its ids, and the calls that it refuses."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The leads that checks submit, and tables of malformed leads and wrong consents, which a dealer refuses.
+"""Checks that a dealer refuses malformed leads and wrong consents: tables of them, and the leads of all checks.
 
 All leads are of marked test customers, who are new in each run and at each card. So each run is the first to a dealer,
 which may treat another lead of the same person as a duplicate. Equal leads of one run are sent once, so that checks
@@ -326,6 +326,7 @@ VALID: Mapping[str, Row] = {
 
 
 def _valid(target: Target, *rows: Row) -> Lead:
+    """A valid lead that has these values, to show that only their defective forms are refused."""
     made = lead(target, person=f"valid {rows[0].group}")
     for row in rows:
         value = row.value(target) if callable(row.value) else row.value

@@ -1,4 +1,4 @@
-"""Leads that a dealer accepts, with appointments, what the responses say, and keys: a retry is the same lead.
+"""Checks leads that a dealer accepts: appointments, what the responses say, and keys: a retry is the same lead.
 
 `lead_defects.py` has the lead that these are made of, and those that are refused for a defect.
 """

@@ -1,4 +1,4 @@
-"""Large and odd requests: the agent refuses or answers them, and goes on. No check tries to reach a rate limit."""
+"""Checks that an agent survives large and odd requests. No check tries to reach a rate limit."""
 
 from typing import Any
 

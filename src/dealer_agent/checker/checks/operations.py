@@ -1,4 +1,4 @@
-"""A2A's own errors, its operations that a card does not declare, and its headers: version and extensions."""
+"""Checks the operations of A2A that a card does not declare (their errors are A2A's own), and the headers of A2A."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What no vehicle and no dealer has: times in the future, a price of nothing, blank texts, hours that end too early."""
+"""Checks for what no vehicle or dealer has: times in the future, a price of 0, blank texts, hours that end early."""
 
 import re
 from collections import Counter

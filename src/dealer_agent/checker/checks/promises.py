@@ -1,4 +1,4 @@
-"""What a dealer promises to a customer: that a lead is new, who answers it, and visits while the dealer is open."""
+"""Checks what a dealer promises to a customer: that a lead is new, who answers it, and visits while it is open."""
 
 from collections.abc import Iterator
 from contextlib import suppress

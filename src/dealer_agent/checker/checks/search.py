@@ -1,4 +1,4 @@
-"""The response of inventory.search: totals, pages, what of them is echoed, and sorts recomputed from the listings."""
+"""Checks the response of inventory.search: totals, pages, what it repeats of the request, and sorts."""
 
 from itertools import pairwise
 from typing import Any

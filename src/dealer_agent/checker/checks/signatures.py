@@ -1,4 +1,4 @@
-"""Signatures of a card: JWS (RFC 7515) over canonical JSON (RFC 8785)."""
+"""Checks the signatures of a card: JWS (RFC 7515) over canonical JSON (RFC 8785)."""
 
 import base64
 import binascii

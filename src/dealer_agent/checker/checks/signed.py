@@ -1,4 +1,4 @@
-"""Signed requests: what the agent refuses, and that it answers others.
+"""Checks how the agent treats signed requests: what it refuses, and that it answers others.
 
 Nothing on a card says that an agent verifies signatures. It shows that by refusing one that is wrong in a way that
 needs no keys. Whether it knows the keys of the run (`--sign`) shows in the same way.

@@ -1,4 +1,4 @@
-"""The members of listings, and inventory.vehicle: one vehicle by VIN, stock number or id."""
+"""Checks the members of listings, and inventory.vehicle: one vehicle by VIN, stock number or id."""
 
 from collections.abc import Callable
 from typing import Any

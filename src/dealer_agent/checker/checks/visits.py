@@ -1,4 +1,4 @@
-"""Leads that ask for a visit, at a time at which the dealer is open: another vehicle, person and time in each run."""
+"""Checks leads that ask for a visit while the dealer is open: another vehicle, person and time in each run."""
 
 from collections.abc import Callable
 from contextlib import suppress

@@ -61,6 +61,7 @@ def json_document(result: Result) -> str:
 
 
 def _verdict(result: Result, verdict: Verdict, causes: Mapping[str, str]) -> dict[str, Any]:
+    """The JSON of one verdict in a report."""
     requirement, place = verdict.requirement, verdict.place
     found: dict[str, Any] = {
         "id": requirement.id,
@@ -190,6 +191,7 @@ def _prose(text: str) -> Markup:
 
 @cache
 def _environment() -> Environment:
+    """The templates of reports, with their filters."""
     found = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     found.filters.update(
         {

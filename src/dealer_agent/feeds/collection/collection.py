@@ -360,7 +360,9 @@ async def import_in_process(job: ImportJob) -> None:
         async with asyncio.timeout(_IMPORT_SECONDS):
             code, said = await asyncio.to_thread(child.run, "dealer_agent.feeds.collection.import_process", job)
     except TimeoutError:
-        raise ImportInterrupted("the database did not take the import in time", is_in_file=False) from None
+        raise ImportInterrupted(
+            "the database did not finish the import in time: it is tried again", is_in_file=False
+        ) from None
     finally:
         child.end()
     if (refusal := refusal_of(code)) is not None:

@@ -83,7 +83,9 @@ class WatchedFolder:
         except FileNotFoundError:
             raise FeedSourceError(f"there is no folder {self._folder}: make it, or change path") from None
         except OSError as error:
-            raise FeedSourceError(f"the folder {self._folder} cannot be read: {error.strerror}") from None
+            raise FeedSourceError(
+                f"the folder {self._folder} cannot be read: {error.strerror}; give this user access"
+            ) from None
         return sorted(found)[:MOST_FILES]
 
 

@@ -28,7 +28,9 @@ def host_key(path: Path) -> asyncssh.SSHKey:
             raise HostKeyError(advice("600", [path]))
         return asyncssh.read_private_key(path)
     except OSError as error:
-        raise HostKeyError(f"{path} cannot be used: {error.strerror}; put the host key there, or remove it") from None
+        raise HostKeyError(
+            f"{path} cannot be read or made: {error.strerror}; give this user access to the file and its folder"
+        ) from None
     except asyncssh.KeyImportError:
         raise HostKeyError(
             f"{path} has no private key without a passphrase; put the host key back from your backup"

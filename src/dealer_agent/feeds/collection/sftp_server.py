@@ -235,7 +235,7 @@ class Client(asyncssh.SSHServer):
         # Counted before it is checked: a client may send several at once.
         self._passwords += 1
         if self._passwords > MOST_PASSWORDS:
-            raise asyncssh.PermissionDenied("Too many passwords")
+            raise asyncssh.PermissionDenied("Too many passwords: connect again with the right one")
         account = await self._find(username)
         if await self._server.is_password(account, password):
             return True
@@ -245,7 +245,7 @@ class Client(asyncssh.SSHServer):
     async def validate_public_key(self, username: str, key: asyncssh.SSHKey) -> bool:
         """Whether the client may log in with this key. asyncssh checks the client's signature after it."""
         if self._keys >= MOST_KEYS:
-            raise asyncssh.PermissionDenied("Too many keys")
+            raise asyncssh.PermissionDenied("Too many keys: offer only the right one")
         account = await self._find(username)
         offered = " ".join(key.export_public_key().decode().split()[:2])
         if account is not None and offered in account.public_keys:
@@ -268,7 +268,9 @@ class Client(asyncssh.SSHServer):
         self._server.limits.log_in(self)
         self._folder = self._server.enter(self._account)
         if self._folder is None:
-            raise asyncssh.DisconnectError(asyncssh.DISC_TOO_MANY_CONNECTIONS, "The account has too many connections")
+            raise asyncssh.DisconnectError(
+                asyncssh.DISC_TOO_MANY_CONNECTIONS, "The account has too many connections: close one, then try again"
+            )
         log.info("upload login", dealer=self._account.dealer_id, feed=self._account.feed)
 
     def session_requested(self) -> UploadStream | bool:

@@ -176,7 +176,7 @@ class SftpServer:
             password = self._secrets.get(settings.password_env)
             if not password:
                 raise FeedSourceError(
-                    f"the environment variable {settings.password_env} is not set; it holds the password"
+                    f"the environment variable {settings.password_env} is not set: set it to the password"
                 )
             return password, None
         assert settings.key_file is not UNSET, "the rules of the settings"

@@ -121,7 +121,9 @@ async def store(pieces: AsyncGenerator[bytes, None], name: str, arrivals: Arriva
                     await asyncio.to_thread(file.write, piece)
         return await asyncio.to_thread(finish_file, part, name, arrivals.incoming)
     except OSError as error:
-        raise FeedSourceError(f"the file cannot be stored: {error.strerror}") from None
+        raise FeedSourceError(
+            f"the file cannot be stored: {error.strerror}; look at the disk of this machine"
+        ) from None
     finally:
         part.unlink(missing_ok=True)
 

@@ -31,18 +31,18 @@ LONGEST_NAME = 150
 def file_name(path: bytes) -> str:
     """The name of the file at a path of a client. Empty for the folder itself. Raises SFTPError."""
     if len(path) > LONGEST_PATH:
-        raise asyncssh.SFTPFailure("The path is too long")
+        raise asyncssh.SFTPFailure("The path is too long: choose a shorter name")
     try:
         text = path.decode()
     except UnicodeDecodeError:
-        raise asyncssh.SFTPNoSuchFile("The path is not UTF-8") from None
+        raise asyncssh.SFTPNoSuchFile("The path is not UTF-8: choose another name") from None
     name = posixpath.normpath(posixpath.join("/", text)).lstrip("/")
     if "/" in name:
         raise asyncssh.SFTPNoSuchFile("There are no folders: upload the file to /")
     if any(unicodedata.category(char)[0] == "C" for char in name):
         raise asyncssh.SFTPNoSuchFile("The name has control characters: choose another")
     if len(name.encode()) > LONGEST_NAME:
-        raise asyncssh.SFTPFailure(f"The name is too long: at most {LONGEST_NAME} bytes")
+        raise asyncssh.SFTPFailure(f"The name is too long: choose one of at most {LONGEST_NAME} bytes")
     return name
 
 

@@ -140,7 +140,7 @@ class UploadFolder:
         """Cuts a file. Clients that replace a file in place do so at its end. Raises SFTPError and OSError."""
         with self._lock:
             if size > upload.size:
-                raise asyncssh.SFTPOpUnsupported("A file grows only when its bytes are sent")
+                raise asyncssh.SFTPOpUnsupported("The size of an open file cannot be set: send its bytes instead")
             upload.truncate(size)
             upload.parts = [(start, min(end, size)) for start, end in upload.parts if start < size]
 
@@ -153,9 +153,11 @@ class UploadFolder:
             self._open.discard(upload)
             try:
                 if not upload.size and not upload.is_damaged:
-                    raise asyncssh.SFTPFailure("The file is empty and is not taken")
+                    raise asyncssh.SFTPFailure("The file is empty and is not imported: send it again with its content")
                 if not upload.is_whole:
-                    raise asyncssh.SFTPFailure("Bytes are missing, so the file is not taken: send the whole file again")
+                    raise asyncssh.SFTPFailure(
+                        "Bytes are missing, so the file is not imported: send the whole file again"
+                    )
                 os.fsync(upload.fileno())
                 self._rename(upload.part, upload.client_name, was_complete=False)
             finally:
@@ -194,7 +196,9 @@ class UploadFolder:
         """Writes bytes at an offset, because a client may send several pieces at once and out of order."""
         end = offset + len(data)
         if end > self._limits.file_bytes:
-            raise asyncssh.SFTPQuotaExceeded(f"The file is too large: at most {self._limits.file_bytes} bytes")
+            raise asyncssh.SFTPQuotaExceeded(
+                f"The file has more than {self._limits.file_bytes} bytes: send the units for sale only"
+            )
         if len(upload.parts) > MOST_GAPS:
             raise asyncssh.SFTPFailure("The file has too many gaps: send it from its beginning to its end")
         self._make_room(max(0, end - upload.size))

@@ -44,12 +44,16 @@ class FeedUrl:
             async with time_limit(self._settings.timeout_seconds):
                 return await self._fetch(seen, arrivals)
         except httpx.TimeoutException:
-            raise FeedSourceError(f"the server sent nothing for {_IDLE_SECONDS:.0f} seconds") from None
+            raise FeedSourceError(
+                f"the server sent nothing for {_IDLE_SECONDS:.0f} seconds: ask its owner if this goes on"
+            ) from None
         except AddressRefused as refused:
             raise FeedSourceError(str(refused)) from None
         except httpx.HTTPError as error:
             # The message of the error may contain the URL.
-            raise FeedSourceError(f"the connection to the server failed ({type(error).__name__})") from None
+            raise FeedSourceError(
+                f"the connection to the server failed ({type(error).__name__}): check address, or ask its owner"
+            ) from None
 
     async def _fetch(self, seen: Seen, arrivals: Arrivals) -> Fetched:
         """Follows redirects itself: each address is checked, and another host gets no password."""
@@ -99,9 +103,11 @@ class FeedUrl:
         """The value of an environment variable with a login. Raises FeedSourceError."""
         value = self._secrets.get(name)
         if not value:
-            raise FeedSourceError(f"the environment variable {name} is not set; it holds the login")
+            raise FeedSourceError(f"the environment variable {name} is not set: set it to the login")
         if not (value.isascii() and value.isprintable()):
-            raise FeedSourceError(f"the environment variable {name} holds what no header can: plain ASCII only")
+            raise FeedSourceError(
+                f"the environment variable {name} has characters that a header cannot have: set it to printable ASCII"
+            )
         return value
 
 
@@ -114,7 +120,10 @@ async def _unpacked(response: httpx.Response, arrivals: Arrivals) -> AsyncGenera
     """The body, unpacked, in pieces. Raises FeedSourceError."""
     encoding = response.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("identity", "gzip", "x-gzip", ""):
-        raise FeedSourceError(f"the server sent the content encoding {encoding[:40]!r}, which was not asked for")
+        raise FeedSourceError(
+            f"the server sent the content encoding {encoding[:40]!r}, which was not asked for: ask its owner to send "
+            "none, or gzip"
+        )
     unpack = None if encoding in ("identity", "") else zlib.decompressobj(wbits=31)
     received = 0
     async for packed in response.aiter_raw(_PIECE):
@@ -139,4 +148,6 @@ def _pieces(packed: bytes, unpack: "zlib._Decompress | None") -> Iterator[bytes]
             yield unpack.decompress(packed, _PIECE)
             packed = unpack.unconsumed_tail
     except zlib.error:
-        raise FeedSourceError("the server sent a file that is not gzip, and said that it is") from None
+        raise FeedSourceError(
+            "the server says that the file is gzip, and it is not: ask its owner to correct this"
+        ) from None

@@ -195,7 +195,9 @@ def read_table(
             + ". Give the file a header with at least VIN, Year, Make and Model, or name its layout."
         )
     if len(header) > MOST_COLUMNS:
-        raise FeedError(f"A file may have at most {MOST_COLUMNS:,} columns, and this one has {len(header):,}.")
+        raise FeedError(
+            f"A file may have at most {MOST_COLUMNS:,} columns, and this one has {len(header):,}. Export fewer."
+        )
     literal = _has_literal_quotes(start, delimiter)
     _check_quotes(_rows(open_text(feed, encoding), delimiter, literal=literal), delimiter, len(header))
     rows = _rows(open_text(feed, encoding), delimiter, literal=literal)

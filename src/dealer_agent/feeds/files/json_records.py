@@ -67,9 +67,13 @@ def read_records(text: str) -> list[Record]:
     except json.JSONDecodeError as error:
         if error.msg == "Extra data":
             return _from_lines(text)
-        raise FeedError(f"The JSON is broken at line {error.lineno}, column {error.colno}: {error.msg}.") from error
+        raise FeedError(
+            f"The JSON is broken at line {error.lineno}, column {error.colno}: {error.msg}. Export the file again."
+        ) from error
     except (ValueError, RecursionError) as error:
-        raise FeedError("The JSON cannot be read: it is nested too deeply, or a number in it is too long.") from error
+        raise FeedError(
+            "The JSON is nested too deeply, or has a number that is too long. Export an array of vehicles."
+        ) from error
     return _numbered(_vehicles(document))
 
 

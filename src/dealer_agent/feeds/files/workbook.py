@@ -78,7 +78,7 @@ def rows_of_workbook(archive: zipfile.ZipFile) -> Iterator[Row]:
         if len(sheets) > 1:
             sheets = [name for name in sheets if _has_units(islice(book.rows(name), _FIRST_ROWS))] or sheets
         if len(sheets) != 1:
-            raise FeedError(f"The workbook has {len(sheets)} sheets with cells and must have exactly one.")
+            raise FeedError(f"The workbook has {len(sheets)} sheets with cells. Keep the sheet of the inventory only.")
         yield from book.rows(sheets[0])
     except (expat.ExpatError, LookupError, ValueError):  # A workbook that breaks its own format.
         raise _unreadable() from None

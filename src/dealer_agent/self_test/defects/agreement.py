@@ -1,4 +1,4 @@
-"""Agents whose answers contradict each other, or only later pages of which are wrong."""
+"""Defects for the checks of agreement: agents whose answers contradict each other, or are wrong only on later pages."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,11 +19,13 @@ from dealer_agent.self_test.reading import (
 
 
 def _filters(members: Members) -> dict[str, Any]:
+    """The filters of a search; empty if it has none."""
     found = members.get("filters")
     return found if isinstance(found, dict) else {}
 
 
 def _skip(members: Members) -> int:
+    """The skip of a search."""
     return int((members.get("pagination") or {}).get("skip", 0))
 
 
@@ -38,6 +40,7 @@ def _all_vehicles(change: Callable[[dict[str, Any]], object]) -> Change:
 
 
 def _cheaper(listing: dict[str, Any]) -> None:
+    """Lowers the price of a listing."""
     if "price" in listing:
         listing["price"] -= 500
 
@@ -46,6 +49,7 @@ def _cheaper(listing: dict[str, Any]) -> None:
 
 
 def _without_pagination(members: Members) -> bool:
+    """Searches without any member."""
     return not members
 
 
@@ -64,6 +68,7 @@ broken("search.page-as-said", name="search.page-as-said.cap")(
 
 @broken("filters.later-pages")
 async def finds_unpriced_ones_later(call: Call, agent: Agent) -> Answer:
+    """Puts a vehicle without a price on later pages of a search by price."""
     members, answer = members_of(call, SEARCH), await agent(call)
     if members is None or not _later("price_max")(members):
         return answer
@@ -79,6 +84,7 @@ broken("filters.later-pages", name="filters.later-pages.condition")(
 
 @broken("filters.later-pages", name="filters.later-pages.twice")
 async def repeats_a_vehicle_of_the_first_page(call: Call, agent: Agent) -> Answer:
+    """Begins later pages of a search by price with the first vehicle of the first page."""
     members, answer = members_of(call, SEARCH), await agent(call)
     if members is None or not _later("price_max")(members):
         return answer
@@ -87,11 +93,13 @@ async def repeats_a_vehicle_of_the_first_page(call: Call, agent: Agent) -> Answe
 
 
 def _pages_by_year(members: Members) -> bool:
+    """Searches for later pages, sorted by year."""
     return members.get("sort") == {"field": "year", "order": "asc"} and _skip(members) > 0
 
 
 @broken("sort.pages-complete")
 async def loses_vehicles_between_pages(call: Call, agent: Agent) -> Answer:
+    """Begins later pages one vehicle too early, so that the last one is on no page."""
     members = members_of(call, SEARCH)
     if members is None or not _pages_by_year(members):
         return await agent(call)
@@ -146,6 +154,8 @@ broken("vehicle.same-listing", name="vehicle.same-listing.fees")(
 
 
 def _is_list(test: Callable[[list[Any]], object]) -> Chosen:
+    """Searches whose makes pass a test."""
+
     def chosen(members: Members) -> bool:
         words = _filters(members).get("make")
         return isinstance(words, list) and bool(test(words))
@@ -154,10 +164,12 @@ def _is_list(test: Callable[[list[Any]], object]) -> Chosen:
 
 
 def _query(test: Callable[[str], object]) -> Chosen:
+    """Searches whose query passes a test."""
     return lambda members: isinstance(_filters(members).get("query"), str) and bool(test(_filters(members)["query"]))
 
 
 def _finds_nothing(_: Members) -> dict[str, Any]:
+    """A search that finds nothing."""
     return {"filters": {"make": ["Qzxvwk"]}}
 
 
@@ -187,6 +199,7 @@ broken("query.sorted")(
 
 
 def _with_condition(members: Members) -> bool:
+    """Searches by condition alone."""
     return list(_filters(members)) == ["condition"] and _filters(members)["condition"] != ["Qzxvwk"]
 
 

@@ -1,4 +1,4 @@
-"""Agents that treat tokens in another way. Every skill of these agents needs a token, unless said otherwise."""
+"""Defects for the checks of tokens: agents that treat tokens wrongly. Every skill needs one, unless said otherwise."""
 
 from collections.abc import Callable
 
@@ -18,10 +18,12 @@ WRONG = with_authorization(f"Bearer {WRONG_TOKEN}")
 
 
 def begins(scheme: str) -> When:
+    """Requests whose Authorization begins with a scheme."""
     return lambda call: (call.header("Authorization") or "").startswith(scheme)
 
 
 def has_unknown_member(call: Call) -> bool:
+    """Requests with a payload that the schema does not allow."""
     return isinstance(call.payload, dict) and "no_such_member" in call.payload
 
 
@@ -41,10 +43,12 @@ answers("authentication.scheme-case", with_status(401), begins("bearer "), token
 
 
 def is_metadata(call: Call) -> bool:
+    """Requests for the metadata that says where tokens come from (RFC 9728)."""
     return call.path.startswith("/.well-known/oauth-protected-resource")
 
 
 def without_error(answer: Answer) -> Answer:
+    """Removes `error` from the challenge of a refusal."""
     named = next((value for name, value in answer.headers if name.lower() == "www-authenticate"), "")
     return answer.with_header("www-authenticate", named.replace('error="invalid_token", ', ""))
 

@@ -1,4 +1,4 @@
-"""Agents with a wrong card."""
+"""Defects for the checks of the agent card: agents whose card, or its headers for caches, is wrong."""
 
 import itertools
 import json
@@ -19,10 +19,12 @@ OF_NEXT = "/aap/next/.well-known/agent-card.json"
 
 
 def is_card(call: Call, path: str = CARD) -> bool:
+    """Whether it asks for the card."""
     return call.method == "GET" and call.path == path
 
 
 def is_schema(name: str) -> Callable[[Call], bool]:
+    """Requests for the schema with this name."""
     return lambda call: call.path == f"/schemas/{name}.json"
 
 
@@ -42,6 +44,7 @@ def card(requirement_id: str, change: Callable[[Any], object], path: str = CARD,
 
 
 def without(*names: str) -> Callable[[Any], object]:
+    """Removes members."""
     return lambda found: [found.pop(name) for name in names]
 
 
@@ -54,6 +57,7 @@ def another_interface(url: str, binding: str | None = "GRPC", version: str = "1.
 
 
 def extension(found: Any) -> Any:
+    """The first extension of a card."""
     return found["capabilities"]["extensions"][0]
 
 
@@ -63,6 +67,7 @@ def without_binding(binding: str, name: str, member: str) -> Callable[[Any], obj
 
 
 def header(name: str, value: str | None) -> Callable[[Answer], Answer]:
+    """Sets or removes a header of an answer."""
     return lambda answer: answer.with_header(name, value)
 
 
@@ -114,6 +119,7 @@ calls(
 
 @broken("cards.https", base=SECURE)
 async def names_an_insecure_address(call: Call, agent: Agent) -> Answer:
+    """Names an http URL in the card of an https address."""
     answer = await agent(call)
     answer = answer.with_body(answer.body.replace(LISTENS_AT.encode(), SECURE.encode()))
     return changed_card(answer, another_interface("http://dealer.test/grpc")) if is_card(call) else answer
@@ -124,6 +130,7 @@ numbers = itertools.count()
 
 @broken("cards.extension-id-stable")
 async def makes_an_id_for_each_request(call: Call, agent: Agent) -> Answer:
+    """Gives the extension another id in each card."""
     answer = await agent(call)
     if not is_card(call):
         return answer
@@ -131,10 +138,12 @@ async def makes_an_id_for_each_request(call: Call, agent: Agent) -> Answer:
 
 
 def each_extension(found: Any) -> list[Any]:
+    """All extensions of a card."""
     return list(found["capabilities"]["extensions"])
 
 
 def relative_schema(found: Any) -> None:
+    """Makes the URL of a schema a relative one."""
     for each in each_extension(found):
         each["params"]["skills"]["lead.submit"]["request_schema"] = "/schemas/lead.submit.request.json"
 
@@ -148,6 +157,7 @@ def open_objects(schema: Any) -> None:
 
 
 def schema_with(**members: Any) -> Callable[[Answer], Answer]:
+    """Sets members of a schema."""
     return lambda answer: answer.with_document(lambda schema: schema.update(members))
 
 
@@ -164,6 +174,8 @@ answers("cards.response-schemas", schema_with(required=["zip"]), is_schema("deal
 
 
 def with_auth_type(value: str) -> Callable[[Any], object]:
+    """Sets `auth_type` of the card and of its extensions."""
+
     def change(found: Any) -> None:
         found["auth_type"] = value
         for each in each_extension(found):
@@ -173,6 +185,7 @@ def with_auth_type(value: str) -> Callable[[Any], object]:
 
 
 def without_security(found: Any) -> None:
+    """Removes from a card everything that says which tokens the agent accepts."""
     found.pop("securitySchemes")
     found.pop("securityRequirements")
     for each in found["skills"]:
@@ -211,6 +224,7 @@ answers(
 
 @broken("cards.etag-stable")
 async def makes_an_etag_for_each_request(call: Call, agent: Agent) -> Answer:
+    """Gives each card another ETag, and answers 304 for any of them."""
     if not is_card(call):
         return await agent(call)
     if (call.header("if-none-match") or "").startswith('"etag-'):
@@ -219,6 +233,7 @@ async def makes_an_etag_for_each_request(call: Call, agent: Agent) -> Answer:
 
 
 def _catalogue(*entries: dict[str, Any]) -> dict[str, Any]:
+    """A catalog with the card of the agent and these entries."""
     this = {
         "identifier": "urn:air:127.0.0.1:agent",
         "displayName": "Agent",

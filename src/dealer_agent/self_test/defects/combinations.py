@@ -1,4 +1,4 @@
-"""Agents that are right in the simple case: wrong only for some values, beside other members, or in one binding."""
+"""Defects that simple requests do not show: agents that are wrong only for some values, filters or bindings."""
 
 import itertools
 from typing import Any
@@ -29,15 +29,18 @@ LARGE = 100
 
 
 def _page(members: Members) -> dict[str, Any]:
+    """The pagination of a search; empty if it has none."""
     found = members.get("pagination")
     return found if isinstance(found, dict) else {}
 
 
 def _limit(members: Members) -> Any:
+    """The limit of a search."""
     return _page(members).get("limit")
 
 
 def _is_later(members: Members) -> bool:
+    """Searches for later pages."""
     return _page(members).get("skip", 0) not in (0, "0", None)
 
 
@@ -45,11 +48,13 @@ def _is_later(members: Members) -> bool:
 
 
 def _rarest(column: str) -> str:
+    """The least frequent value of a column in the stock."""
     words = [row[column] for row in STOCK if row[column] and row["status"] != "sold"]
     return min(sorted(set(words), reverse=True), key=words.count)
 
 
 def _is_rarest(name: str) -> Chosen:
+    """Searches by the least frequent value of a member."""
     words = [_rarest("rooftop" if name == "rooftops" else name)]
     return lambda members: only_filter(members, name) == words
 
@@ -76,11 +81,13 @@ for _name in ENDS:
 
 
 def _small_page_of(field: str, order: str) -> Chosen:
+    """Searches without filters for a page of 3 vehicles in this order."""
     sort = {"field": field, "order": order}
     return lambda members: members.get("sort") == sort and "filters" not in members and _limit(members) == 3
 
 
 def _backwards(members: dict[str, Any]) -> Members:
+    """The same search in the opposite order."""
     order = "asc" if members["sort"]["order"] == "desc" else "desc"
     return {**members, "sort": {**members["sort"], "order": order}}
 
@@ -144,16 +151,19 @@ answers(
 
 
 def _by(name: str) -> Chosen:
+    """Requests that have this member alone."""
     return lambda members: set(members) == {name}
 
 
 def _as_text(facets: dict[str, Any]) -> None:
+    """Writes the counts of facets as texts."""
     for facet in facets.values():
         for entry in facet if isinstance(facet, list) else ():
             entry["count"] = str(entry["count"])
 
 
 def _cheaper(listing: dict[str, Any]) -> None:
+    """Lowers the price of a listing."""
     if "price" in listing:
         listing["price"] -= 500
 

@@ -1,4 +1,4 @@
-"""Broken envelopes."""
+"""Defects for the checks of the envelope: agents that read or write the A2A message around a payload wrongly."""
 
 from collections.abc import Callable
 from typing import Any
@@ -37,6 +37,7 @@ def _replies(change: Change, context: str | None = None) -> Breaking:
 
 
 def _payloads(change: Change, context: str | None = None) -> Breaking:
+    """Changes the payload in the response of each success, or of those with a context."""
     return _replies(lambda message: change(message["parts"][0]["data"]), context)
 
 
@@ -52,19 +53,22 @@ def _of(skill: str, change: Change) -> Breaking:
 
 @broken("envelope.reply.message")
 async def adds_a_task(call: Call, agent: Agent) -> Answer:
+    """Sends a task beside the message of each success."""
     answer = await agent(call)
     return answer if answer.data is None else answer.with_document(lambda document: document.update(task={"id": "1"}))
 
 
 @broken("envelope.reply.message-id")
 async def repeats_the_message_id(call: Call, agent: Agent) -> Answer:
+    """Gives its response the messageId of the request. Requests with a context belong to other checks."""
     answer = await agent(call)
     found = message_of(call).get("messageId")
     return answer if context_of(call) else answer.with_message(lambda message: message.update(messageId=found))
 
 
 @broken("envelope.reply.message-id-unique")
-async def counts_to_one(call: Call, agent: Agent) -> Answer:
+async def has_one_message_id(call: Call, agent: Agent) -> Answer:
+    """Gives all its responses the same messageId."""
     return (await agent(call)).with_message(lambda message: message.update(messageId="01KE7AQ2N0V5X3J8R6T4Y9W1ZA"))
 
 
@@ -78,6 +82,7 @@ broken("envelope.reply.no-kind")(_replies(lambda message: message["parts"][0].up
 
 @broken("envelope.reply.message-id", name="envelope.reply.message-id.facets")
 async def repeats_the_message_id_in_facets(call: Call, agent: Agent) -> Answer:
+    """Gives its responses to inventory.facets the messageId of the request."""
     answer = await agent(call)
     found = message_of(call).get("messageId")
     return (
@@ -110,12 +115,15 @@ broken("envelope.reply.context-id")(_replies(lambda message: message.pop("contex
 
 @broken("envelope.reply.strict-json")
 async def writes_a_byte_order_mark(call: Call, agent: Agent) -> Answer:
+    """Begins the body of each success with a byte order mark, which is not JSON."""
     answer = await agent(call)
     return answer.with_body(b"\xef\xbb\xbf" + answer.body) if answer.data is not None else answer
 
 
 @broken("envelope.reply.integers-plain")
 async def sends_doubles(call: Call, agent: Agent) -> Answer:
+    """Writes the msrp of vehicles with a decimal point: 30000.0."""
+
     def as_doubles(page: dict[str, Any]) -> None:
         for vehicle in page["vehicles"]:
             if "msrp" in vehicle:
@@ -159,18 +167,24 @@ def _whole(request: dict[str, Any], wanted: Callable[[Any], bool]) -> None:
 
 
 def _parts(message: dict[str, Any], change: Callable[[list[Any]], object]) -> None:
+    """Changes the parts of a message in place, if they are a list."""
     if isinstance(message.get("parts"), list):
         change(message["parts"])
 
 
-def _media_type_of_the_type(parts: list[Any]) -> None:
+def _correct_media_type(parts: list[Any]) -> None:
+    """Corrects the media type of a dealer.information request that has the one of inventory.vehicle.
+
+    So the broken agent answers by the `type` of the payload alone. It must refuse such a request.
+    """
     for part in parts:
         is_information = isinstance(part.get("data"), dict) and part["data"].get("type") == "dealer.information.request"
         if is_information and "vehicle-detail" in part.get("mediaType", ""):
             part["mediaType"] = INFORMATION
 
 
-def _add_to_question(parts: list[Any]) -> None:
+def _add_payload_to_text(parts: list[Any]) -> None:
+    """Adds a valid payload to the message that is only a text. So the broken agent answers a question in prose."""
     if parts and parts[0].get("text", "").startswith("Which"):
         parts.append(INFORMATION_PART)
 
@@ -211,12 +225,12 @@ REPAIRS: dict[str, Callable[[dict[str, Any], dict[str, Any]], object]] = {
         message,
         lambda parts: [part.update(INFORMATION_PART) for part in parts if isinstance(part.get("data"), str)],
     ),
-    "envelope.media-type-of-another-skill": lambda _, message: _parts(message, _media_type_of_the_type),
+    "envelope.media-type-of-another-skill": lambda _, message: _parts(message, _correct_media_type),
     "envelope.modes-type": lambda request, _: (
         isinstance(request["configuration"].get("acceptedOutputModes"), str)
         and request["configuration"].update(acceptedOutputModes=["*/*"])
     ),
-    "envelope.text-alone": lambda _, message: _parts(message, _add_to_question),
+    "envelope.text-alone": lambda _, message: _parts(message, _add_payload_to_text),
     "envelope.payload-type-required": lambda _, message: _parts(
         message,
         lambda parts: [part["data"].update(INFORMATION_PART["data"]) for part in parts if part.get("data") == {}],
@@ -242,6 +256,7 @@ for _id, _repair in REPAIRS.items():
 
 
 def _is_without(call: Call, *names: str) -> bool:
+    """Whether a request has a message, and only the last one of these nested members is absent."""
     node: Any = request_of(call)
     for name in names:
         if not isinstance(node, dict):
@@ -272,6 +287,8 @@ broken("envelope.modes-required")(_wrong_code(lambda call: _is_without(call, "co
 
 
 def _errors(change: Change, context: str) -> Breaking:
+    """Changes the errors of requests with this context."""
+
     async def answer(call: Call, agent: Agent) -> Answer:
         honest = await agent(call)
         return honest.with_error(change) if context_of(call) == context else honest
@@ -280,6 +297,7 @@ def _errors(change: Change, context: str) -> Breaking:
 
 
 def _of_payload(error: dict[str, Any]) -> dict[str, Any]:
+    """The error payload in an error of either binding."""
     data: Any = error.get("data", error.get("details"))
     payload: dict[str, Any] = data[1] if isinstance(data, list) else data
     return payload
@@ -295,6 +313,7 @@ broken("envelope.all-problems")(
 
 @broken("envelope.legacy-explained")
 async def says_bad_request(call: Call, agent: Agent) -> Answer:
+    """Refuses a message of an old revision with "Bad request." only, so that nobody learns what to change."""
     answer = await agent(call)
     if context_of(call) != "check-legacy":
         return answer
@@ -307,6 +326,7 @@ async def says_bad_request(call: Call, agent: Agent) -> Answer:
 
 @broken("envelope.modes-expected")
 async def does_not_name_the_mode(call: Call, agent: Agent) -> Answer:
+    """Refuses unknown output modes without the name of the mode that it has."""
     answer = await agent(call)
     if context_of(call) != "check-expected":
         return answer
@@ -328,17 +348,20 @@ def _refuses(wanted: Callable[[Call], bool]) -> Breaking:
 
 
 def _message_in(document: Any) -> dict[str, Any]:
+    """The message in the JSON of a request, in either binding."""
     request = document.get("params", document)
     message: dict[str, Any] = request["message"]
     return message
 
 
 def _has_part(call: Call, wanted: Callable[[dict[str, Any]], object]) -> bool:
+    """Whether a part of the call's message is a wanted one."""
     parts = message_of(call).get("parts")
     return isinstance(parts, list) and any(isinstance(part, dict) and wanted(part) for part in parts)
 
 
 def _has_modes(call: Call, *modes: str) -> bool:
+    """Whether the call accepts exactly one output mode, and it is one of these."""
     configuration = request_of(call).get("configuration")
     return isinstance(configuration, dict) and configuration.get("acceptedOutputModes") in [[mode] for mode in modes]
 

@@ -1,4 +1,4 @@
-"""Agents whose errors have another form."""
+"""Defects for the checks of errors: agents whose errors have a wrong form, code or status."""
 
 from typing import Any
 
@@ -67,6 +67,7 @@ answers("errors.no-internals", error(lambda found: found.update(message='File "/
 
 @broken("errors.id")
 async def has_no_error_id(call: Call, agent: Agent) -> Answer:
+    """Sends an empty error id."""
     answer = await agent(call)
 
     def empty(found: Any) -> None:
@@ -77,6 +78,7 @@ async def has_no_error_id(call: Call, agent: Agent) -> Answer:
 
 @broken("errors.id-unique")
 async def has_one_error_id(call: Call, agent: Agent) -> Answer:
+    """Sends the same error id in all errors."""
     answer = await agent(call)
 
     def same(found: Any) -> None:

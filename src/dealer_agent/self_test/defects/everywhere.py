@@ -1,4 +1,4 @@
-"""Agents with a defect in answers that no other check asks for, and agents that mix buyers up."""
+"""Defects for the checks of every exchange: agents that are wrong where no other check looks, or mix buyers up."""
 
 import asyncio
 import itertools
@@ -41,6 +41,7 @@ answers(
 
 
 def _fails(answer: Answer) -> Answer:
+    """Answers 500."""
     return answer.with_status(500)
 
 
@@ -53,6 +54,7 @@ answers(
 
 @broken("leads.personal-data-everywhere")
 async def names_the_customer(call: Call, agent: Agent) -> Answer:
+    """Repeats the customer's e-mail address in the error for an absent consent."""
     answer = await agent(call)
     if not lead(lambda payload: "consent" not in payload)(call):
         return answer
@@ -64,6 +66,7 @@ _latest: list[Call] = []
 
 @broken("limits.parallel")
 async def answers_the_latest_buyer(call: Call, agent: Agent) -> Answer:
+    """Answers all buyers that search at the same time with the result of one of them."""
     if call.skill != SEARCH or b'"contextId"' not in call.body:
         return await agent(call)
     _latest[:] = [call]
@@ -74,6 +77,7 @@ async def answers_the_latest_buyer(call: Call, agent: Agent) -> Answer:
 
 @broken("http.other-methods")
 async def does_not_look_at_the_method(call: Call, agent: Agent) -> Answer:
+    """Answers PUT and DELETE like POST."""
     is_other = call.method in ("PUT", "DELETE")
     return await agent(replace(call, method="POST") if is_other else call)
 
@@ -83,6 +87,7 @@ _times = itertools.count()
 
 @broken("limits.retry-after", name="limits.retry-after.once")
 async def is_busy_from_time_to_time(call: Call, agent: Agent) -> Answer:
+    """Refuses every second one of some searches with 429, without Retry-After."""
     answer = await agent(call)
     if asks("inventory.search.request", pagination={"limit": 17})(call) and next(_times) % 2 == 0:
         return rate_limited(answer).with_header("retry-after", None)

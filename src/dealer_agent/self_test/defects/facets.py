@@ -1,4 +1,4 @@
-"""Agents that count facets wrongly."""
+"""Defects for the checks of facets: agents that count the values of the stock wrongly, or send a malformed response."""
 
 from typing import Any
 
@@ -27,6 +27,8 @@ def _whole(members: Members) -> bool:
 
 
 def _one_more(name: str) -> Change:
+    """Counts one vehicle too many for the first value of a facet."""
+
     def change(facets: dict[str, Any]) -> None:
         facets[name][0]["count"] += 1
 
@@ -34,6 +36,8 @@ def _one_more(name: str) -> Change:
 
 
 def _wider(name: str) -> Change:
+    """Makes the highest value of a range too high."""
+
     def change(facets: dict[str, Any]) -> None:
         facets[name]["max"] += 1
 
@@ -41,10 +45,12 @@ def _wider(name: str) -> Change:
 
 
 def _filtered(name: str) -> Chosen:
+    """Requests by this filter alone that find something."""
     return lambda members: only_filter(members, name) not in (None, [NOBODY])
 
 
 def _many_more(facets: dict[str, Any]) -> None:
+    """Counts far too many vehicles with a status."""
     facets.setdefault("statuses", [{"value": "available", "count": 0}])[0]["count"] += 1000
 
 

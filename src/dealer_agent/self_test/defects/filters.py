@@ -1,4 +1,4 @@
-"""Agents that filter wrongly."""
+"""Defects for the checks of filters: agents that return vehicles that a filter excludes, or lose others."""
 
 from typing import Any
 
@@ -73,6 +73,7 @@ for _name in ENDS:
 
 
 def _adds_an_absent_one(name: str) -> None:
+    """Adds the defect that a range filter also finds a vehicle without the value."""
     member = member_of(name)
 
     @broken(f"range-absent.{id_of(name)}")
@@ -97,16 +98,19 @@ _KNOWN_MAKES, _KNOWN_MODELS = values_of("make"), values_of("model")
 
 
 def _other_case(members: Any) -> bool:
+    """Searches for a make in other upper and lower case than in the stock."""
     words = only_filter(members, "make")
     return isinstance(words, list) and len(words) == 1 and str(words[0]).swapcase() in _KNOWN_MAKES - {words[0]}
 
 
 def _without_punctuation(members: Any) -> bool:
+    """Searches for a model in another spelling than in the stock."""
     words = only_filter(members, "model")
     return isinstance(words, list) and len(words) == 1 and words[0] not in _KNOWN_MODELS
 
 
 def _nothing(filters: dict[str, Any]) -> dict[str, Any]:
+    """The same filters and a make that nobody has, so that nothing is found."""
     return {**filters, "make": [NOBODY]}
 
 
@@ -156,6 +160,7 @@ for _name in ("vin", "stock"):
 
 
 def _drops_vehicles_without_a_type(page: dict[str, Any]) -> None:
+    """Removes vehicles without a vehicle type from a page."""
     before = len(page["vehicles"])
     page["vehicles"] = [each for each in page["vehicles"] if "vehicle_type" in each]
     page["total"] -= before - len(page["vehicles"])

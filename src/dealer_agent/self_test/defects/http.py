@@ -1,4 +1,4 @@
-"""Broken HTTP."""
+"""Defects for the checks of HTTP: agents with wrong headers, methods, media types or status codes."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,6 +21,7 @@ def _reads_content_type(wanted: Callable[[str | None], object], otherwise: str) 
 
 
 def is_post(call: Call) -> bool:
+    """POST requests."""
     return call.method == "POST"
 
 
@@ -44,6 +45,7 @@ broken("http.content-type-missing")(_reads_content_type(lambda found: found is N
 
 
 def is_get_of_an_interface(call: Call) -> bool:
+    """GET requests at the URLs that take only POST."""
     return call.method == "GET" and call.path.endswith(("/message:send", "/rpc"))
 
 
@@ -77,6 +79,7 @@ broken("http.status", name="http.status.search")(
 
 
 def _is_body(test: Callable[[bytes], object]) -> When:
+    """Messages over HTTP+JSON whose body passes a test."""
     return lambda call: is_post(call) and call.path.endswith("/message:send") and test(call.body)
 
 

@@ -1,4 +1,4 @@
-"""Agents that describe the dealer wrongly."""
+"""Defects for the checks of dealer.information: agents that describe the dealer or its rooftops wrongly."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,6 +8,7 @@ from dealer_agent.self_test.reading import INFORMATION, anything, changes
 
 
 def _data(change: Change) -> Breaking:
+    """Changes the `data` of each response to dealer.information."""
     return changes(INFORMATION, anything, change)
 
 

@@ -1,4 +1,4 @@
-"""Broken JSON-RPC."""
+"""Defects for the checks of JSON-RPC: agents with wrong ids, versions, errors, or calls that they must refuse."""
 
 from typing import Any
 
@@ -9,10 +9,12 @@ NOT_JSON = b'{"jsonrpc": "2.0", "id": 1, "method": '
 
 
 def _answers(wanted: When, change: Change) -> Breaking:
+    """Changes the JSON of the answers to the wanted calls."""
     return changes_answers(wanted, lambda answer: answer.with_document(change))
 
 
 def _calls(wanted: When, change: Change) -> Breaking:
+    """Changes the JSON of the wanted calls before the honest agent gets them."""
     return changes_calls(wanted, lambda call: call.with_document(change))
 
 
@@ -31,13 +33,14 @@ def is_wrong_payload(call: Call) -> bool:
     return isinstance(call.payload, dict) and call.payload == {"type": "dealer.weather.request"}
 
 
-def _rename(document: dict[str, Any]) -> None:
+def _add_error(document: dict[str, Any]) -> None:
+    """Adds an error to a response with a result: it must have only one of both."""
     if "result" in document:
         document["error"] = None
 
 
 broken("json-rpc.version")(_answers(lambda call: call.is_rpc, lambda document: document.update(jsonrpc="1.0")))
-broken("json-rpc.result-or-error")(_answers(lambda call: call.is_rpc, _rename))
+broken("json-rpc.result-or-error")(_answers(lambda call: call.is_rpc, _add_error))
 broken("json-rpc.members")(_answers(lambda call: call.is_rpc, lambda document: document.update(time=3)))
 broken("json-rpc.id-present")(_answers(is_first, lambda document: document.pop("id", None)))
 broken("json-rpc.error-object")(_answers(is_wrong_payload, lambda document: document["error"].update(details=[])))
@@ -48,11 +51,13 @@ broken("json-rpc.error-data")(
 
 @broken("json-rpc.http-status")
 async def answers_422(call: Call, agent: Agent) -> Answer:
+    """Sends an error of a skill with the HTTP status 422, although errors of JSON-RPC have 200."""
     answer = await agent(call)
     return answer.with_status(422) if is_wrong_payload(call) and member(call, "id") == 1 else answer
 
 
 def _is_id(rpc_id: Any) -> When:
+    """Calls with exactly this id: 1 and True are different."""
     return lambda call: call.is_rpc and member(call, "id") == rpc_id and type(member(call, "id")) is type(rpc_id)
 
 
@@ -70,6 +75,7 @@ WRONG_IDS: dict[str, tuple[Any, Any]] = {
 
 
 def _sets(**members: Any) -> Change:
+    """Sets members of a JSON object."""
     return lambda document: document.update(**members)
 
 
@@ -80,6 +86,7 @@ broken("json-rpc.id-in-errors")(_answers(_is_id("check-error"), _sets(id=None)))
 
 
 def _array_to_object(document: dict[str, Any]) -> None:
+    """Replaces an array of params by its first member, which makes the call a valid one."""
     document["params"] = document["params"][0]
 
 
@@ -112,6 +119,7 @@ broken("json-rpc.params-array")(_calls(lambda call: isinstance(member(call, "par
 
 
 def _number(number: int) -> Change:
+    """Gives an error another code of JSON-RPC."""
     return lambda document: document["error"].update(code=number)
 
 
@@ -127,7 +135,8 @@ broken("json-rpc.not-json-id")(_answers(lambda call: call.body == NOT_JSON, _set
 
 
 @broken("json-rpc.method-legacy-explained")
-async def says_method_not_found(call: Call, agent: Agent) -> Answer:
+async def does_not_explain_the_method(call: Call, agent: Agent) -> Answer:
+    """Refuses a method of an old revision with "No.", so that nobody learns the new name."""
     answer = await agent(call)
     return (
         answer.with_error(lambda error: error.update(message="No.")) if member(call, "id") == "check-legacy" else answer

@@ -1,4 +1,4 @@
-"""Dealers that accept malformed leads, refuse valid ones, or answer them wrongly."""
+"""Defects for the checks of leads: dealers that accept malformed leads, refuse valid ones, or answer them wrongly."""
 
 import json
 from collections.abc import Callable
@@ -481,7 +481,7 @@ _emails: list[str] = []
 
 
 @broken("leads.ids-anonymous")
-async def _(call: Call, agent: Agent) -> Answer:
+async def writes_the_email_into_the_id(call: Call, agent: Agent) -> Answer:
     answer = await agent(call)
     if call.skill != "lead.submit":
         return answer
@@ -491,7 +491,7 @@ async def _(call: Call, agent: Agent) -> Answer:
 
 
 @broken("leads.not-told-to-others")
-async def _(call: Call, agent: Agent) -> Answer:
+async def names_an_earlier_customer(call: Call, agent: Agent) -> Answer:
     answer = await agent(call)
     email = customer(call.payload).get("email") if call.skill == "lead.submit" else None
     if not isinstance(email, str) or not email.startswith("test-lead-"):

@@ -1,4 +1,4 @@
-"""Agents that large and odd requests harm."""
+"""Defects for the checks of limits: agents that large and odd requests harm, or that answer them wrongly."""
 
 import json
 
@@ -14,10 +14,12 @@ def has(text: bytes) -> When:
 
 
 def crashed(answer: Answer) -> Answer:
+    """The answer of a web framework after an exception."""
     return answer.with_status(500).with_body(b'{"detail": "Internal Server Error"}')
 
 
 def is_large(call: Call) -> bool:
+    """Requests with a body of more than LARGE bytes."""
     return len(call.body) > LARGE
 
 

@@ -1,4 +1,4 @@
-"""Agents that send malformed listings. Each breaks one vehicle, in all its responses."""
+"""Defects for the checks of listings: agents that send a malformed vehicle, the same one in all their responses."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -74,6 +74,7 @@ broken("listing.fee-names")(_breaks(lambda listing: listing.update(fees=2 * [{"n
 
 
 def _give_one_id(data: dict[str, Any]) -> None:
+    """Gives two vehicles the same vehicle_id."""
     for listing in data["vehicles"]:
         if listing.get("vin") in (BROKEN, OTHER):
             listing["vehicle_id"] = "the-same"

@@ -1,4 +1,4 @@
-"""Agents that read numbers differently."""
+"""Defects for the checks of numbers in requests: agents that read a JSON number as another one."""
 
 from dealer_agent.self_test.defect import Agent, Answer, Breaking, Call, broken
 

@@ -1,10 +1,10 @@
-"""Agents that know no other operations of A2A."""
+"""Defects for the checks of operations: agents that crash on operations of A2A that they do not offer."""
 
 from dealer_agent.self_test.defect import Agent, Answer, Breaking, Call, broken
 
 
-def _not_found(method: str, path: str) -> Breaking:
-    """Answers a route as the web framework does."""
+def _crashes(method: str, path: str) -> Breaking:
+    """Answers a route with status 500 and a text, as a web framework does after an exception."""
 
     async def answer(call: Call, agent: Agent) -> Answer:
         if call.method == method and call.path == path:
@@ -23,4 +23,4 @@ for _name, _method, _path in (
     ("push-notifications", "POST", "/tasks/check-no-such-task/pushNotificationConfigs"),
     ("extended-card", "GET", "/extendedAgentCard"),
 ):
-    broken(f"operations.{_name}")(_not_found(_method, _path))
+    broken(f"operations.{_name}")(_crashes(_method, _path))

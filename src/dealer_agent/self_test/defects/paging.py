@@ -1,4 +1,4 @@
-"""Agents that cut and count pages wrongly."""
+"""Defects for the checks of pages: agents that cut the results of a search into wrong pages, or miscount them."""
 
 from itertools import cycle
 from typing import Any
@@ -11,14 +11,17 @@ _YEARS = {"field": "year", "order": "desc"}
 
 
 def _changes_page(change: Change, **pagination: int) -> Breaking:
+    """Changes the `data` of responses to searches that have exactly this pagination, and no other member."""
     return changes(SEARCH, exactly({"pagination": pagination}), change)
 
 
 def _reads_page(as_pagination: Members, **pagination: int) -> Breaking:
+    """Reads the pagination of such a search as another one."""
     return reads(SEARCH, exactly({"pagination": pagination}), lambda _: {"pagination": as_pagination})
 
 
 def _set(**members: Any) -> Change:
+    """Sets members of the page in a response."""
     return lambda page: page.update(members)
 
 
@@ -62,6 +65,7 @@ broken("privacy.same-answer")(
 
 @broken("search.last-vehicle")
 async def loses_the_last_vehicle(call: Call, agent: Agent) -> Answer:
+    """Sends an empty page for a `skip` that leaves only the last vehicle."""
     members, answer = members_of(call, SEARCH), await agent(call)
     if not members or list(members) != ["pagination"] or answer.data is None:
         return answer
@@ -73,7 +77,8 @@ _second = cycle((False, True))
 
 
 @broken("search.same-twice")
-async def changes_its_mind(call: Call, agent: Agent) -> Answer:
+async def reverses_every_second_page(call: Call, agent: Agent) -> Answer:
+    """Answers the same search in the opposite order every second time."""
     answer = await agent(call)
     if members_of(call, SEARCH) == {"pagination": {"skip": 0, "limit": 7}} and next(_second):
         return answer.with_data(lambda page: page["vehicles"].reverse())

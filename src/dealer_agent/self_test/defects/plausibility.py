@@ -1,4 +1,4 @@
-"""Agents that list what no vehicle has, and describe themselves in another way each time."""
+"""Defects for the checks of plausibility: agents that list what no vehicle has, or describe themselves differently."""
 
 import itertools
 from datetime import UTC, datetime, timedelta
@@ -18,6 +18,7 @@ FIRST, SECOND = next(pair for pair in _IN_ORDER if pair[0]["rooftop"] == pair[1]
 
 
 def _of_stock(call: Call) -> bool:
+    """Searches, and requests for one vehicle."""
     return call.skill in (SEARCH, VEHICLE)
 
 
@@ -40,6 +41,7 @@ def _in_future(name: str) -> Change:
 
 
 def _of_all(requirement_id: str, change: Change, name: str = "") -> None:
+    """Adds a defect that changes every response with vehicles."""
     answers(requirement_id, lambda answer: answer.with_data(change), _of_stock, name=name)
 
 
@@ -55,6 +57,7 @@ _one("listing.plain-text", lambda listing: listing.update(engine="<b>2.0L</b>"),
 
 
 def _gives_one_stock_number(data: dict[str, Any]) -> None:
+    """Gives two vehicles the same stock number."""
     for listing in data.get("vehicles", [data]):
         if listing.get("stock") == SECOND["stock"]:
             listing["stock"] = FIRST["stock"]
@@ -65,6 +68,7 @@ _turn = itertools.count()
 
 
 def _second_currency(answer: Answer) -> Answer:
+    """Writes the price of a vehicle in another currency every second time."""
     currency = "USD" if next(_turn) % 2 else "MXN"
     return answer.with_data(lambda listing: listing.update(currency=currency))
 
@@ -73,6 +77,7 @@ answers("listing.currency", _second_currency, lambda call: call.skill == VEHICLE
 
 
 def _first_rooftop(requirement_id: str, change: Change, name: str = "") -> None:
+    """Adds a defect that changes the first rooftop in dealer.information."""
     change_first: Change = lambda data: change(data["rooftops"][0])  # noqa: E731
     answers(
         requirement_id,

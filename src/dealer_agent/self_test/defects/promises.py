@@ -1,4 +1,4 @@
-"""Dealers that treat a new lead as an old one, and that offer visits while they are closed."""
+"""Defects for the checks of promises: dealers that mistake a new lead for an old one, or offer visits while closed."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -26,6 +26,7 @@ def _is_at_night(payload: dict[str, Any]) -> bool:
 
 
 def _answers_visit(**members: Any) -> Test:
+    """Sets members of the appointment in a response."""
     return lambda data: data.update(appointment={**(data.get("appointment") or {}), **members})
 
 
@@ -47,6 +48,7 @@ replies(
 
 @broken("appointments.open-hours")
 async def confirms_every_time(call: Call, agent: Agent) -> Answer:
+    """Confirms a visit at night."""
     answer = await agent(call)
     if not lead(_is_at_night)(call):
         return answer

@@ -1,4 +1,4 @@
-"""Agents that search free text wrongly."""
+"""Defects for the checks of free text: agents that search the words of a query wrongly."""
 
 from collections.abc import Callable
 from typing import Any
@@ -24,6 +24,8 @@ def _finds_nothing(chosen: Callable[[str], bool]) -> Breaking:
 
 
 def _reads_as(chosen: Callable[[str], bool], otherwise: Callable[[str], str]) -> Breaking:
+    """Reads the text of some queries as another text."""
+
     def chosen_search(members: Any) -> bool:
         query = only_filter(members, "query")
         return isinstance(query, str) and chosen(query)

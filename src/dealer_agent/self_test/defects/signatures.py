@@ -1,4 +1,4 @@
-"""Agents that sign their card in a wrong way. Each signs with a key of this test."""
+"""Defects for the checks of the card's signature: agents that sign their card wrongly, each with a key of this test."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""Agents that verify signatures of requests in another way."""
+"""Defects for the checks of signed requests: agents that verify signatures wrongly, or refuse what they must accept."""
 
 from dealer_agent.self_test.changing import When, answers, calls, with_status
 from dealer_agent.self_test.defect import Agent, Answer, Call, broken
@@ -7,10 +7,12 @@ SIGNATURE = ("signature-input", "signature", "signature-agent", "content-digest"
 
 
 def is_lead(call: Call) -> bool:
+    """Requests of lead.submit."""
     return call.skill == "lead.submit"
 
 
 def is_no_lead(call: Call) -> bool:
+    """Requests of the other skills."""
     return not is_lead(call)
 
 
@@ -25,16 +27,19 @@ def ignores(requirement_id: str, reason: str, when: When = is_no_lead, *, signed
 
 
 def _unsigned(call: Call) -> Call:
+    """The request without its signature."""
     for name in SIGNATURE:
         call = call.with_header(name, None)
     return call
 
 
 def of_agent(host: str) -> When:
+    """Requests that name the key directory of this host."""
     return lambda call: host in (call.header("signature-agent") or "")
 
 
 def is_unreadable(call: Call) -> bool:
+    """Requests whose signature-input is malformed."""
     return "((" in (call.header("signature-input") or "")
 
 

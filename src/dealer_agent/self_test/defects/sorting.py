@@ -1,4 +1,4 @@
-"""Agents that sort wrongly."""
+"""Defects for the checks of sorting: agents that put the results of a search in a wrong order."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,11 +14,14 @@ def _sorted_by(field: str, order: str) -> Chosen:
 
 
 def _turned(members: dict[str, Any]) -> dict[str, Any]:
+    """The same search in the opposite order."""
     order = "asc" if members["sort"]["order"] == "desc" else "desc"
     return {**members, "sort": {**members["sort"], "order": order}}
 
 
 def _absent_first(field: str) -> Callable[[dict[str, Any]], None]:
+    """Puts vehicles without the value first, where they must be last."""
+
     def change(page: dict[str, Any]) -> None:
         page["vehicles"].sort(key=lambda each: field in each)
 
@@ -26,6 +29,7 @@ def _absent_first(field: str) -> Callable[[dict[str, Any]], None]:
 
 
 def _without_absent(page: dict[str, Any]) -> None:
+    """Leaves out vehicles without a price, which a sort must keep."""
     page["vehicles"] = [each for each in page["vehicles"] if "price" in each]
     page["total"] = len(page["vehicles"])
 

@@ -1,4 +1,4 @@
-"""Agents that accept what they must refuse, and refuse what they must accept."""
+"""Defects for the checks of strictness: agents that accept what they must refuse, or refuse what they must accept."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -109,6 +109,7 @@ def _has(path: str, value: Any) -> Chosen:
 
 
 def _skill_of(requirement_id: str) -> str:
+    """The skill whose requests a requirement is about."""
     name = requirement_id.removeprefix("strict.")
     if name.startswith("vehicle-") and not name.startswith("vehicle-type"):
         return VEHICLE
@@ -116,6 +117,7 @@ def _skill_of(requirement_id: str) -> str:
 
 
 def _overlooks(requirement_id: str, chosen: Chosen) -> None:
+    """Adds the defect that some invalid requests are answered as if the wrong member were absent."""
     skill = _skill_of(requirement_id)
     broken(requirement_id)(reads(skill, chosen, lambda _: {"vin": VIN} if skill == VEHICLE else {}))
 
@@ -127,14 +129,17 @@ for _id, (_path, _value) in REFUSED.items():
 
 
 def _is_text(name: str) -> Chosen:
+    """Searches by this filter alone, with a text."""
     return lambda members: isinstance(only_filter(members, name), str)
 
 
 def _is_negative(name: str) -> Chosen:
+    """Searches by this filter alone, with -1."""
     return lambda members: only_filter(members, name) == -1
 
 
 def _is_there(name: str) -> Chosen:
+    """Searches by this filter alone."""
     return lambda members: only_filter(members, name) is not None
 
 

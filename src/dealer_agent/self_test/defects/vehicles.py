@@ -1,4 +1,4 @@
-"""Agents that return wrong vehicles, or refuse them."""
+"""Defects for the checks of inventory.vehicle: agents that return a wrong vehicle, or refuse one that they have."""
 
 from typing import Any
 
@@ -15,10 +15,12 @@ def _by(*names: str) -> Chosen:
 
 
 def _with_zip(members: Members) -> bool:
+    """Requests with a ZIP code."""
     return isinstance(members.get("zip"), str)
 
 
 def _changes_data(chosen: Chosen, **members: Any) -> Any:
+    """Sets members of the vehicle in a response."""
     return changes(VEHICLE, chosen, lambda listing: listing.update(members))
 
 
@@ -36,6 +38,7 @@ for _name, _value in _ELSE.items():
 
 
 def _louder(listing: dict[str, Any]) -> None:
+    """Changes the model of a listing."""
     listing["model"] += "!"
 
 
@@ -64,11 +67,13 @@ broken("vehicle.zip-echo")(changes(VEHICLE, _with_zip, lambda listing: listing.p
 
 
 def _cheaper(listing: dict[str, Any]) -> None:
+    """Lowers the price of a listing."""
     if "price" in listing:
         listing["price"] -= 500
 
 
 def _in_words(listing: dict[str, Any]) -> None:
+    """Writes the offered price as a text."""
     if "offered_price" in listing:
         listing["offered_price"] = f"${listing['offered_price']}"
 
@@ -83,6 +88,8 @@ broken("vehicle.vin-pattern")(reads(VEHICLE, exactly({"vin": "1HGCV1F30NA12345"}
 
 
 def _hides(status: str) -> None:
+    """Adds the defect that vehicles with this status are not found."""
+
     @broken(f"vehicle.{status}")
     async def hides(call: Call, agent: Agent) -> Answer:
         answer = await agent(call)
@@ -97,6 +104,7 @@ _hides("intransit")
 
 @broken("vehicle.no-identifier-code")
 async def calls_it_not_found(call: Call, agent: Agent) -> Answer:
+    """Answers a request without an identifier with VEHICLE_NOT_FOUND."""
     answer = await agent(call)
     if members_of(call, VEHICLE) != {}:
         return answer

@@ -1,4 +1,4 @@
-"""Agents that read A2A's headers in another way."""
+"""Defects for the checks of versions: agents that read or answer the headers of A2A (version, extensions) wrongly."""
 
 from dealer_agent.self_test.changing import When, answers, calls, error, with_status
 from dealer_agent.self_test.defect import Answer, Call
@@ -16,14 +16,17 @@ def of_version(version: str | None) -> When:
 
 
 def names_extension(call: Call) -> bool:
+    """Requests with an extension that nobody has published."""
     return call.header(EXTENSIONS) == UNKNOWN_EXTENSION
 
 
 def refused(answer: Answer) -> Answer:
+    """Refuses a request without a reason."""
     return answer.with_status(400).with_body(b'{"error":{"code":400,"message":"No.","details":[]}}')
 
 
 def as_current(call: Call) -> Call:
+    """The request as one of the current version."""
     return call.with_header(VERSION, "1.0")
 
 

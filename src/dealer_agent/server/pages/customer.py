@@ -1,4 +1,4 @@
-"""The pages behind the links in a customer's mail. They show the dealer and the visit, but no data of the customer."""
+"""Makes the pages behind links in a customer's mail. They show dealer and visit, but no data of the customer."""
 
 from itertools import groupby
 

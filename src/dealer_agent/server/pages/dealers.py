@@ -1,4 +1,4 @@
-"""The page at the root of an installation: the dealers that want to be listed."""
+"""Makes the page at the root of an installation: the dealers that want to be listed."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""The page at `/docs`: the documentation of the API, made from the OpenAPI document and the classes of errors."""
+"""Makes the page at `/docs`: the documentation of the API, from the OpenAPI document and the classes of errors."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The page at `/`: who the dealer is, what is in stock, and what an agent can ask."""
+"""Makes the page at `/`: who the dealer is, what is in stock, and what an agent can ask."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

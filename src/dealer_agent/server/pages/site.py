@@ -1,4 +1,4 @@
-"""Common to all pages: templates, stylesheet, URLs of links, and the markup of JSON and code."""
+"""Has what all pages share: templates, stylesheet, URLs of links, and the markup of JSON and code."""
 
 import hashlib
 import re

@@ -1,4 +1,4 @@
-"""The dealer in the vocabulary of schema.org, as JSON-LD (docs/protocol.md#discovery-json-ld). Pure."""
+"""Describes the dealer to search engines as JSON-LD of schema.org (docs/protocol.md#discovery-json-ld). Pure."""
 
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime, timedelta

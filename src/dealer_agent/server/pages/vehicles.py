@@ -1,4 +1,4 @@
-"""The pages about vehicles: the list with filters, and one page for each vehicle. They need no script. Pure."""
+"""Makes the pages about vehicles: the list with filters, and one page for each. They need no script. Pure."""
 
 from collections.abc import Iterator, Mapping
 from datetime import date

@@ -1,1 +1,1 @@
-"""The outbox of a dealer's leads, and what was sent."""
+"""Stores what must be sent of a dealer's leads (the outbox), and what was sent."""

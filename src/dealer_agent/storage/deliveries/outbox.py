@@ -1,4 +1,4 @@
-"""The queue of deliveries and their results (docs/protocol.md#durability).
+"""Stores the queue of deliveries and their results (docs/protocol.md#durability).
 
 Delivery is at least once. A process claims a row under a lease, sends the document outside a transaction, and records
 the result. If the process dies, its lease expires. Then another process claims the row, and sends the document with the
@@ -33,7 +33,8 @@ from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage.columns import UtcTime, microseconds
 from dealer_agent.storage.jobs import NO_LEASE, is_free, lease_times
 from dealer_agent.storage.leads.prepared_statements import Prepared
-from dealer_agent.storage.schema import of_dealer, of_lead, outbox, same_lead
+from dealer_agent.storage.schema import outbox
+from dealer_agent.storage.statements import of_dealer, of_lead, same_lead
 from dealer_agent.storage.transaction import InstallationTransaction, Transaction
 
 State = Literal["waiting", "sent", "undeliverable", "dropped"]
@@ -266,7 +267,8 @@ RETRY = (
     .values(state="waiting", created_at=bindparam("at"), due_at=bindparam("at"), attempts=0, settled_at=None)
 )
 
-# An undeliverable delivery that waits again comes before the later ones of its lead.
+# Each waiting delivery follows the one before it of the same lead, rooftop and channel. It is needed after RETRY: an
+# undeliverable delivery that waits again must arrive before the later ones.
 PUT_IN_ORDER = (
     update(outbox)
     .where(of_dealer(outbox), outbox.c.state == "waiting")

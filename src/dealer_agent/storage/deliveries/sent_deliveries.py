@@ -1,4 +1,4 @@
-"""The document that a delivery sent, which receivers have a lead, and how many mails an address got."""
+"""Reads what was sent of a lead: the document of a delivery, who received the lead, how many mails an address got."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -23,7 +23,8 @@ from dealer_agent.storage.deliveries.outbox import (
 )
 from dealer_agent.storage.leads.prepared_statements import Prepared, Read
 from dealer_agent.storage.leads.stored_leads import newest_leads_of
-from dealer_agent.storage.schema import leads, of_lead, of_leads, outbox
+from dealer_agent.storage.schema import leads, outbox
+from dealer_agent.storage.statements import of_lead, of_leads
 from dealer_agent.storage.transaction import Transaction
 
 MOST_OF_LEAD = 1000

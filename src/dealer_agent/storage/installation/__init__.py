@@ -1,1 +1,1 @@
-"""The dealers of an installation, and the machines that serve them."""
+"""Stores the dealers of an installation, and the machines that serve them."""

@@ -1,4 +1,4 @@
-"""The dealers of an installation: their settings with history, state and host names.
+"""Stores the dealers of an installation: their settings with history, state and host names.
 
 Every change increments the dealer's `settings_counter`, so that all processes notice it (`changed_dealers`).
 
@@ -45,16 +45,14 @@ from dealer_agent.storage.schema import (
     imports,
     jobs,
     metadata,
-    of_dealer,
     outbox,
     registered_dealers,
     replicas,
     revisions,
-    rows_of,
     unit_changes,
     units,
-    upsert,
 )
+from dealer_agent.storage.statements import of_dealer, rows_of, upsert
 from dealer_agent.storage.stock.reading import read_revision
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import InstallationTransaction, Transaction

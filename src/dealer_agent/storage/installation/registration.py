@@ -1,4 +1,4 @@
-"""A transaction that writes for a dealer of an installation prevents the dealer's removal until it ends.
+"""Prevents that a dealer of an installation is removed while a transaction writes for it.
 
 A process may stop for hours and go on: with SIGSTOP, or with its virtual machine. Its dealer may be removed meanwhile.
 So every transaction that writes for a dealer first checks that the dealer is registered. On PostgreSQL it also shares a
@@ -13,7 +13,8 @@ from sqlalchemy import Connection, exists, literal_column, select, text
 from dealer_agent.storage.errors import DealerUnknown
 from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.leads.prepared_statements import Prepared, Read, read_all
-from dealer_agent.storage.schema import of_dealer, registered_dealers, revisions
+from dealer_agent.storage.schema import registered_dealers, revisions
+from dealer_agent.storage.statements import of_dealer
 from dealer_agent.storage.transaction import InstallationTransaction, Transaction
 
 NEEDED = "dealer_agent_registration"

@@ -1,4 +1,4 @@
-"""The machines (replicas) that serve a dealer, or an installation (ALL_DEALERS).
+"""Stores which machines (replicas) serve a dealer, or an installation (ALL_DEALERS).
 
 Each records its version and a hash of its settings while it runs. `doctor` compares them.
 """
@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from sqlalchemy import bindparam, delete
 
-from dealer_agent.storage.schema import of_dealer, replicas, rows_of, upsert
+from dealer_agent.storage.schema import replicas
+from dealer_agent.storage.statements import of_dealer, rows_of, upsert
 from dealer_agent.storage.transaction import Transaction
 
 KEPT = timedelta(days=1)

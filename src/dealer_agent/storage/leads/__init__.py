@@ -1,1 +1,1 @@
-"""Leads: the writer that commits them in groups, and the rows of leads and visits."""
+"""Stores leads: the writer that commits them in groups, and the rows of leads and visits."""

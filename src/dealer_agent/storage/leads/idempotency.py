@@ -1,4 +1,4 @@
-"""The responses stored for idempotency keys (docs/protocol.md#idempotency)."""
+"""Stores the responses for idempotency keys (docs/protocol.md#idempotency)."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -12,7 +12,8 @@ from sqlalchemy import bindparam, delete, select
 from dealer_agent.encryption.errors import DecryptionFailed
 from dealer_agent.storage.columns import UtcTime
 from dealer_agent.storage.leads.prepared_statements import Prepared
-from dealer_agent.storage.schema import idempotency, of_dealer, upsert
+from dealer_agent.storage.schema import idempotency
+from dealer_agent.storage.statements import of_dealer, upsert
 from dealer_agent.storage.transaction import Transaction
 
 IDEMPOTENCY_KEPT = timedelta(days=30)

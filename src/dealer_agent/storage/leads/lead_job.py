@@ -1,4 +1,4 @@
-"""One write that waits in memory for the lead writer. It runs with others or alone, and its future gets the result.
+"""Runs one write that waits in memory for the lead writer, with others or alone, and gives its future the result.
 
 It is called a job, but it is not a *job* of the glossary, which is a row of the database.
 """

@@ -1,4 +1,4 @@
-"""The jobs that wait for the lead writer of a process: in turn between dealers, and apart while a dealer is blocked.
+"""Queues the jobs of the lead writer: in turn between dealers, and apart while a dealer is blocked.
 
 A dealer is blocked while another transaction holds its lock, or another lock that its jobs need. Then its jobs wait
 apart. They are tried again after a pause, until they are too old. The jobs of other dealers go on.

@@ -1,4 +1,4 @@
-"""A lead with everything that belongs to it, as of one moment: deliveries and exports are made from it."""
+"""Reads a lead with everything that belongs to it at one moment, to deliver or export it."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple

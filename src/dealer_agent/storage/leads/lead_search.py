@@ -20,7 +20,8 @@ from dealer_agent.leads.statuses import Mark
 from dealer_agent.protocol.requests import Customer, VehicleOfInterest
 from dealer_agent.storage.deliveries.outbox import State
 from dealer_agent.storage.leads.stored_leads import LIST_LEADS, LIST_LEADS_BEFORE, find_leads_of, leads_in
-from dealer_agent.storage.schema import lead_events, leads, of_leads, outbox, same_lead
+from dealer_agent.storage.schema import lead_events, leads, outbox
+from dealer_agent.storage.statements import of_leads, same_lead
 from dealer_agent.storage.transaction import Transaction
 
 LEAST_DIGITS = 7

@@ -1,4 +1,4 @@
-"""Leads are committed in groups: one writer thread per process, one transaction and one fsync for all that wait.
+"""Commits leads in groups: one writer thread per process, one transaction and one fsync for all that wait.
 
 A job is a function that stores the content of one request in the transaction that it gets. The writer holds the
 dealer's lock, so the jobs of one dealer run one after the other, in all processes. No process misses a duplicate of
@@ -36,7 +36,8 @@ from dealer_agent.storage.leads.lead_queue import LeadQueue
 from dealer_agent.storage.leads.prepared_statements import CollectedRows, Read, collect_rows
 from dealer_agent.storage.privacy.event_chain import DealerLocks, LockedDealer, lock_dealers
 from dealer_agent.storage.privacy.keys import prepare_to_encrypt
-from dealer_agent.storage.schema import of_dealer, revisions
+from dealer_agent.storage.schema import revisions
+from dealer_agent.storage.statements import of_dealer
 from dealer_agent.storage.tokens import FIND_ACTIVE_TOKEN
 from dealer_agent.storage.transaction import Ciphers, OneCipher, Transaction
 
@@ -241,7 +242,7 @@ class LeadWriter:
                     for job in jobs[tx.dealer_id]:
                         job.failure = not_registered(tx.dealer_id)
                 for tx, dealer in locks.locked:
-                    _prepare(tx, dealer, jobs[tx.dealer_id])
+                    _check_jobs(tx, dealer, jobs[tx.dealer_id])
                 locked = [tx for tx, _ in locks.locked]
                 runnable = [job for tx in locked for job in jobs[tx.dealer_id] if job.failure is None]
                 started = [job for job in runnable if job.start()]
@@ -264,6 +265,7 @@ class LeadWriter:
         return left
 
     def _fail(self, group: Iterable[SubmittedJob[Any]], error: Exception) -> None:
+        """Sets the `failure` of all jobs that have none, and makes the next probe write."""
         self._failed = True
         for job in group:
             job.failure = job.failure or error
@@ -277,25 +279,28 @@ def _left_of(jobs: Jobs, locks: DealerLocks) -> Left:
 
 
 def _token_reads(jobs: Iterable[SubmittedJob[Any]]) -> list[Read]:
+    """Returns the statements that read the tokens of the jobs, unless they were revoked."""
     tokens = {job.buyer.token_id for job in jobs if job.buyer is not None and job.buyer.token_id is not None}
     return [(FIND_ACTIVE_TOKEN, {"sought": token_id}) for token_id in tokens]
 
 
-def _prepare(tx: Transaction, dealer: LockedDealer, jobs: Iterable[SubmittedJob[Any]]) -> None:
-    """Decides which jobs of a locked dealer may run.
+def _check_jobs(tx: Transaction, dealer: LockedDealer, jobs: Iterable[SubmittedJob[Any]]) -> None:
+    """Sets the `failure` of each job that may not run, and gives the other jobs the keys that encrypt.
 
-    The process may have read tokens and state of the dealer long ago: it may have been stopped since.
+    A job of a buyer may not run if its token was revoked or the dealer is disabled. The rows that were read with the
+    lock decide: what the process has in memory may be old, because the process may have been stopped meanwhile.
     """
     active = {row.token_id for rows in dealer.rows for row in rows}
     for job in jobs:
         job.failure = job.problem(active, is_enabled=dealer.enabled)
-    _prepare_keys(tx, [job for job in jobs if job.failure is None])
+    _give_keys(tx, [job for job in jobs if job.failure is None])
 
 
-def _prepare_keys(tx: Transaction, jobs: Iterable[SubmittedJob[Any]]) -> None:
-    """Lets a dealer's jobs encrypt with keys that may encrypt. Without such keys they fail. Those of others run.
+def _give_keys(tx: Transaction, jobs: Iterable[SubmittedJob[Any]]) -> None:
+    """Sets the `ciphers` of a dealer's jobs to the keys that may encrypt now.
 
-    Another thread may refresh the keys meanwhile: the jobs keep the keys that were checked here.
+    Without such keys it sets the `failure` of these jobs, and the jobs of other dealers still run. The jobs keep the
+    keys that were checked here, because another thread may refresh the keys meanwhile.
     """
     try:
         if tx.given_cipher is None:

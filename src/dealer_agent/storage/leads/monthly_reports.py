@@ -1,4 +1,4 @@
-"""The leads and visits that a monthly report counts."""
+"""Counts the leads and visits of a month, for its report."""
 
 from datetime import datetime
 from typing import NamedTuple
@@ -7,7 +7,8 @@ from sqlalchemy import bindparam, func, select
 
 from dealer_agent.leads.statuses import CANCELLED, REPLACED
 from dealer_agent.storage.columns import UtcTime
-from dealer_agent.storage.schema import appointments, imports, leads, of_dealer, shown_to_staff
+from dealer_agent.storage.schema import appointments, imports, leads
+from dealer_agent.storage.statements import of_dealer, shown_to_staff
 from dealer_agent.storage.transaction import Transaction
 
 

@@ -1,4 +1,4 @@
-"""What became of the leads of each agent: the marks of staff, withdrawals, and mails that were refused."""
+"""Reads what became of the leads of each agent: marks of staff, withdrawals, and mails that were refused."""
 
 from datetime import timedelta
 from typing import NamedTuple
@@ -8,7 +8,8 @@ from sqlalchemy import ColumnElement, Integer, and_, bindparam, case, func, lite
 from dealer_agent.leads.consent_events import WITHDRAWN, WITHDRAWN_ELSEWHERE
 from dealer_agent.leads.statuses import Mark
 from dealer_agent.storage.columns import UtcTime
-from dealer_agent.storage.schema import consent_events, leads, of_dealer, of_lead
+from dealer_agent.storage.schema import consent_events, leads
+from dealer_agent.storage.statements import of_dealer, of_lead
 from dealer_agent.storage.transaction import Transaction
 
 MONTH, YEAR = timedelta(days=30), timedelta(days=365)

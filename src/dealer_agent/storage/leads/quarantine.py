@@ -1,4 +1,4 @@
-"""The leads that wait in quarantine (docs/protocol.md#quarantine): their state, and what a person decided about them.
+"""Stores which leads wait in quarantine (docs/protocol.md#quarantine), and what a person decided about them.
 
 The caller of a function that writes holds the dealer's lock. Each statement that finds waiting leads reads a partial
 index that has only those, so it needs the state as a literal.
@@ -15,7 +15,8 @@ from dealer_agent.leads.statuses import REFUSED, RELEASED, WAITING, Mark, Quaran
 from dealer_agent.storage.columns import ExternalText, UtcTime
 from dealer_agent.storage.leads.prepared_statements import Prepared
 from dealer_agent.storage.leads.stored_leads import LEAD_COLUMNS, leads_in
-from dealer_agent.storage.schema import lead_events, leads, of_dealer, of_lead
+from dealer_agent.storage.schema import lead_events, leads
+from dealer_agent.storage.statements import of_dealer, of_lead
 from dealer_agent.storage.transaction import Transaction
 
 

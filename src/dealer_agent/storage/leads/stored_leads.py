@@ -1,4 +1,4 @@
-"""Leads and all that is stored with one (docs/protocol.md#lead-submit).
+"""Stores and reads leads, and all that is stored with one (docs/protocol.md#lead-submit).
 
 A function that writes runs in a job of the `LeadWriter`: everything in one job is stored together or not at all.
 Records hold plain data. Customer data is encrypted before it is stored, and decrypted when it is read.
@@ -21,18 +21,8 @@ from dealer_agent.storage.leads.prepared_statements import Prepared, Read, read_
 from dealer_agent.storage.privacy import consents
 from dealer_agent.storage.privacy.consents import grant, touch_lead
 from dealer_agent.storage.privacy.withdrawals import newest_leads_of_contact
-from dealer_agent.storage.schema import (
-    consent_events,
-    lead_contacts,
-    lead_events,
-    leads,
-    of_dealer,
-    of_lead,
-    refusals,
-    same_lead,
-    shown_to_staff,
-    upsert,
-)
+from dealer_agent.storage.schema import consent_events, lead_contacts, lead_events, leads, refusals
+from dealer_agent.storage.statements import of_dealer, of_lead, same_lead, shown_to_staff, upsert
 from dealer_agent.storage.transaction import Transaction
 
 ENCRYPTED = (leads.c.customer, leads.c.payload, leads.c.source_agent)

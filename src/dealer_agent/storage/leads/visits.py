@@ -1,4 +1,4 @@
-"""Visits and the places that they occupy (docs/protocol.md#appointments).
+"""Stores visits and the places that they occupy (docs/protocol.md#appointments).
 
 A visit occupies one of the rooftop's places for its kind in each quarter of an hour that it overlaps. A test drive also
 occupies its vehicle, in the same table. Under the dealer's lock one lead at a time looks for a free place. If two still
@@ -22,7 +22,8 @@ from dealer_agent.protocol.responses import AppointmentReply
 from dealer_agent.storage.columns import microseconds
 from dealer_agent.storage.errors import AlreadyStored
 from dealer_agent.storage.leads.prepared_statements import Prepared
-from dealer_agent.storage.schema import appointments, leads, of_dealer, of_lead, of_leads, places, shown_to_staff
+from dealer_agent.storage.schema import appointments, leads, places
+from dealer_agent.storage.statements import of_dealer, of_lead, of_leads, shown_to_staff
 from dealer_agent.storage.transaction import Transaction
 
 VEHICLE = "vehicle"

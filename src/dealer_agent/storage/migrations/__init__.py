@@ -1,1 +1,1 @@
-"""The schema's history, applied in order by `storage.migrate`. A migration that was released never changes."""
+"""Changes the schema of a database step by step (`storage.migrate`). A released migration never changes."""

@@ -1,1 +1,1 @@
-"""Customer data over its life: keys, consent and access chains, withdrawals, erasure."""
+"""Protects customer data over its life: keys, consent and access chains, withdrawals, erasure."""

@@ -1,4 +1,4 @@
-"""The access log: who looked at customer data (16 CFR 314.4(c)(8)).
+"""Writes the access log: who looked at customer data (16 CFR 314.4(c)(8)).
 
 The entries are a hash chain, like consent events (`event_chain`). The caller of a function that adds or deletes
 entries holds the dealer's lock.
@@ -20,7 +20,8 @@ from dealer_agent.storage.privacy.event_chain import (
     check_rows,
     end_problem,
 )
-from dealer_agent.storage.schema import accesses, of_dealer, rows_of
+from dealer_agent.storage.schema import accesses
+from dealer_agent.storage.statements import of_dealer, rows_of
 from dealer_agent.storage.transaction import Transaction
 
 PROGRAM = "dealer-agent"

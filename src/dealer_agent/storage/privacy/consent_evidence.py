@@ -1,4 +1,4 @@
-"""A person's consent record in a file, with its proof, and the check of such a file without the database.
+"""Writes a person's consent record and its proof into a file, and checks such a file without the database.
 
 The file is lines of JSON. The first line names the dealer, the leads, and the chain's head. Each other line is an event
 of the chain, from the first one to the head. Events of the person have their `body`: the salt and the text, whose hash

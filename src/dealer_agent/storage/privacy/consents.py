@@ -1,4 +1,4 @@
-"""Consent and its withdrawal (docs/protocol.md#consent).
+"""Stores consent and its withdrawal (docs/protocol.md#consent).
 
 Events are only added, to the dealer's hash chain (`event_chain`). The caller of a function that adds one holds
 the dealer's lock.
@@ -35,7 +35,8 @@ from dealer_agent.storage.privacy.event_chain import (
     end_problem,
 )
 from dealer_agent.storage.privacy.withdrawals import CONTACT_POINTS, NO_CONTACTS, record_withdrawal
-from dealer_agent.storage.schema import consent_events, consent_proofs, leads, of_dealer, of_lead, of_leads, same_lead
+from dealer_agent.storage.schema import consent_events, consent_proofs, leads
+from dealer_agent.storage.statements import of_dealer, of_lead, of_leads, same_lead
 from dealer_agent.storage.transaction import Transaction
 
 SALT_BYTES = 32

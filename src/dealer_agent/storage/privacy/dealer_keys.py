@@ -1,4 +1,4 @@
-"""The keys of the dealers of an installation: each is encrypted with the active key of the installation.
+"""Stores the keys of each dealer of an installation, encrypted with the active key of the installation.
 
 An encrypted key is bound to its dealer and its id. The keys of the installation are in its key file or in
 DEALER_AGENT_KEYS. The database records which of them is active, as for a dealer's keys (`storage.privacy.keys`), with
@@ -23,7 +23,8 @@ from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.leads.prepared_statements import Prepared
 from dealer_agent.storage.privacy.event_chain import lock_dealer
 from dealer_agent.storage.privacy.keys import READ_PROOFS, check_keys_to_encrypt, start_use
-from dealer_agent.storage.schema import dealer_keys, of_dealer, revisions, upsert
+from dealer_agent.storage.schema import dealer_keys, revisions
+from dealer_agent.storage.statements import of_dealer, upsert
 from dealer_agent.storage.transaction import OneCipher, Transaction
 
 MOST_CIPHERS = 4096

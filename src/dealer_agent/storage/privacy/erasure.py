@@ -41,15 +41,12 @@ from dealer_agent.storage.schema import (
     lead_contacts,
     lead_events,
     leads,
-    of_dealer,
-    of_leads,
     outbox,
     places,
     proof_contacts,
     refusals,
-    same_lead,
-    upsert,
 )
+from dealer_agent.storage.statements import of_dealer, of_leads, same_lead, upsert
 from dealer_agent.storage.store import Begin, Store
 from dealer_agent.storage.transaction import Transaction
 

@@ -1,4 +1,4 @@
-"""Two hash chains for each dealer: its consent events, and its access log. A hash binds each row to the row before.
+"""Protects the consent record and the access log from changes: in each, a hash binds a row to the row before.
 
 The text of a consent event is in the chain as a salted hash only, the commitment. So the text can be erased, or
 encrypted with another key, and the chain can still be verified. The dealer's row holds the end of each chain with a
@@ -28,7 +28,8 @@ from dealer_agent.storage.columns import as_stored, microseconds
 from dealer_agent.storage.errors import DealerUnknown, KeyMissing
 from dealer_agent.storage.installation.registration import not_registered, registration_reads
 from dealer_agent.storage.leads.prepared_statements import Prepared, Read, read_of_each
-from dealer_agent.storage.schema import accesses, consent_events, dealers, of_dealer, upsert, vault_keys
+from dealer_agent.storage.schema import accesses, consent_events, dealers, vault_keys
+from dealer_agent.storage.statements import of_dealer, upsert
 from dealer_agent.storage.transaction import Transaction
 
 MOST_CHARACTERS = 512

@@ -1,4 +1,4 @@
-"""Which keys encrypt the customer data of a dealer, and the checks before customer data is read or written."""
+"""Decides which keys encrypt a dealer's customer data, and checks them before data is read or written."""
 
 import hmac
 from collections.abc import Collection
@@ -13,7 +13,8 @@ from dealer_agent.encryption.keyring import PERMANENT
 from dealer_agent.storage.errors import KeyMissing, WrongKey
 from dealer_agent.storage.leads.prepared_statements import Prepared
 from dealer_agent.storage.privacy.event_chain import chain_end, key_of_another_process
-from dealer_agent.storage.schema import of_dealer, upsert, vault_key_uses, vault_keys
+from dealer_agent.storage.schema import vault_key_uses, vault_keys
+from dealer_agent.storage.statements import of_dealer, upsert
 from dealer_agent.storage.transaction import Transaction
 
 PROOF = b"customer data of this dealer is sealed with this key"

@@ -17,16 +17,8 @@ from dealer_agent.storage.leads.stored_leads import ADD_CONTACT, contact_row
 from dealer_agent.storage.privacy.dealer_keys import FIRST_KEY, encrypt_keys_again
 from dealer_agent.storage.privacy.event_chain import CHAINS, Chain, chain_end, end_is_valid, end_mac
 from dealer_agent.storage.privacy.keys import active_keys, check_keys, retire_others
-from dealer_agent.storage.schema import (
-    dealer_keys,
-    idempotency,
-    lead_contacts,
-    metadata,
-    of_dealer,
-    upsert,
-    vault_key_uses,
-    vault_keys,
-)
+from dealer_agent.storage.schema import dealer_keys, idempotency, lead_contacts, metadata, vault_key_uses, vault_keys
+from dealer_agent.storage.statements import of_dealer, upsert
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 

@@ -1,4 +1,4 @@
-"""The channels that a person withdrew, by keyed hashes of contact points (docs/protocol.md#withdrawal).
+"""Stores which channels a person withdrew, by keyed hashes of contact points (docs/protocol.md#withdrawal).
 
 A withdrawal stays when the person's leads are erased: an agent may still send the old consent. A row has the hash, the
 channel and the time, and nothing else. The cost of a lookup does not depend on the number of leads of a contact.
@@ -21,15 +21,8 @@ from sqlalchemy import ScalarSelect, bindparam, delete, or_, select
 
 from dealer_agent.leads.consent_events import GRANTED, WITHDRAWN, WITHDRAWN_ELSEWHERE
 from dealer_agent.storage.leads.prepared_statements import Prepared
-from dealer_agent.storage.schema import (
-    consent_events,
-    lead_contacts,
-    leads,
-    of_dealer,
-    of_lead,
-    upsert,
-    withdrawals,
-)
+from dealer_agent.storage.schema import consent_events, lead_contacts, leads, withdrawals
+from dealer_agent.storage.statements import of_dealer, of_lead, upsert
 from dealer_agent.storage.transaction import Transaction
 
 CONTACT_POINTS = ("email:", "phone:")

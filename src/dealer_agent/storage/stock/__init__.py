@@ -1,1 +1,1 @@
-"""The stock and its imports, and the feeds that are collected."""
+"""Stores the stock and its imports, and the feeds that are collected."""

@@ -1,4 +1,4 @@
-"""The feeds that are imported without a person, and their files.
+"""Stores the state of the feeds that are imported without a person, and their files.
 
 One process of all machines works on a feed: the one that has the lease of its job. A process that has lost the lease
 can write nothing more about the feed (LeaseLost), and no import either: the transaction of an import also finishes its
@@ -14,7 +14,8 @@ from sqlalchemy import Row, Update, and_, bindparam, delete, func, literal, or_,
 
 from dealer_agent.storage.errors import LeaseLost
 from dealer_agent.storage.jobs import Job, add_jobs, hold_job, remove_other_jobs
-from dealer_agent.storage.schema import feed_files, feeds, jobs, of_dealer, upsert
+from dealer_agent.storage.schema import feed_files, feeds, jobs
+from dealer_agent.storage.statements import of_dealer, upsert
 from dealer_agent.storage.transaction import Transaction
 
 FEED = "feed"

@@ -1,4 +1,4 @@
-"""The units that are held back because their facts in the feed are implausible, and what people decided about units.
+"""Stores the units that are held back because their facts are implausible, and what people decided about units.
 
 A decision outlives the next feed. A release is for what was implausible (`Doubt.is_covered`). A unit that a person hid
 stays hidden until a person releases it, whatever the feed says.
@@ -13,7 +13,8 @@ from sqlalchemy import ColumnElement, String, Table, bindparam, delete, func, or
 
 from dealer_agent.feeds.files.plausibility import Doubt
 from dealer_agent.storage.schema import held_units as table
-from dealer_agent.storage.schema import of_dealer, unit_changes, units, upsert
+from dealer_agent.storage.schema import unit_changes, units
+from dealer_agent.storage.statements import of_dealer, upsert
 from dealer_agent.storage.transaction import Transaction
 
 Decision = Literal["none", "released", "hidden"]

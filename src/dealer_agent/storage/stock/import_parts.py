@@ -1,4 +1,4 @@
-"""The parts of an import: its changes are written and moved into the stock in short transactions."""
+"""Writes an import in parts: its changes go into the stock in short transactions."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 from sqlalchemy import bindparam, delete, insert, select
 from sqlalchemy.dialects.postgresql import insert as insert_or_update
 
-from dealer_agent.storage.schema import of_dealer, unit_changes, unit_documents, units
+from dealer_agent.storage.schema import unit_changes, unit_documents, units
+from dealer_agent.storage.statements import of_dealer
 from dealer_agent.storage.stock.reading import read_revision
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction

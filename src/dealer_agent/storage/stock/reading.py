@@ -27,16 +27,8 @@ from sqlalchemy import (
 from dealer_agent.feeds.files.checks import FeedFinding
 from dealer_agent.inventory.listing import Unit
 from dealer_agent.storage.privacy.keys import check_owner
-from dealer_agent.storage.schema import (
-    imports,
-    of_dealer,
-    refused_imports,
-    revisions,
-    rows_of,
-    unit_changes,
-    unit_documents,
-    units,
-)
+from dealer_agent.storage.schema import imports, refused_imports, revisions, unit_changes, unit_documents, units
+from dealer_agent.storage.statements import of_dealer, rows_of
 from dealer_agent.storage.stock.held_units import good_since
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction

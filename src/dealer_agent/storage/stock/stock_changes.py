@@ -1,4 +1,4 @@
-"""Changes of the stock that are not imports: an undo, a person's decision, and the end of a held unit's day.
+"""Changes the stock without an import: an undo, a person's decision, and the end of a held unit's day.
 
 They write like an import (`storage.stock.stock_import`): readers see the stock before or after it.
 """
@@ -13,7 +13,8 @@ from sqlalchemy import bindparam, select
 from dealer_agent.inventory.listing import Unit
 from dealer_agent.storage.errors import NothingToUndo
 from dealer_agent.storage.privacy.keys import claim_dealer
-from dealer_agent.storage.schema import feed_shapes, of_dealer, unit_documents, units, upsert
+from dealer_agent.storage.schema import feed_shapes, unit_documents, units
+from dealer_agent.storage.statements import of_dealer, upsert
 from dealer_agent.storage.stock.held_units import Decision, HeldUnit, decisions, due_units, put_held
 from dealer_agent.storage.stock.import_parts import Parts, add_changes, as_it_is, clean_up, move_changes
 from dealer_agent.storage.stock.reading import ChangeKind, LastImport, last_import

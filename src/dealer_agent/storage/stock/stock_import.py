@@ -26,16 +26,8 @@ from dealer_agent.storage.clock import clock_problem
 from dealer_agent.storage.errors import DatabaseBusy, FeedRefused
 from dealer_agent.storage.jobs import add_job_at
 from dealer_agent.storage.privacy.keys import check_owner, claim_dealer
-from dealer_agent.storage.schema import (
-    feed_shapes,
-    imports,
-    of_dealer,
-    revisions,
-    unit_changes,
-    unit_documents,
-    units,
-    upsert,
-)
+from dealer_agent.storage.schema import feed_shapes, imports, revisions, unit_changes, unit_documents, units
+from dealer_agent.storage.statements import of_dealer, upsert
 from dealer_agent.storage.stock.held_units import HELD, HeldRows, HeldUnit, decisions, put_held
 from dealer_agent.storage.stock.import_parts import Parts, add_changes, as_it_is, clean_up, move_changes
 from dealer_agent.storage.stock.reading import (
