@@ -48,7 +48,7 @@ ACCEPTED = {
 
 @pytest.mark.requirement("issued-tokens")
 @pytest.mark.parametrize("text", ACCEPTED.values(), ids=ACCEPTED)
-def test_these_tokens_are_valid_too(text: str) -> None:
+def test_an_unusual_token_that_follows_the_rules_proves_its_caller(text: str) -> None:
     assert check(text).caller.identity == f"{ISSUER}#{CLIENT}"
 
 
