@@ -124,7 +124,7 @@ def test_a_list_can_be_asked_for_less(sent_and_not: Outbox, asked: tuple[str, ..
     assert bool(states) != ("No such deliveries." in said)
 
 
-def test_one_is_shown_whole(sent_and_not: Outbox) -> None:
+def test_show_prints_all_about_a_delivery_and_refuses_an_unknown_id(sent_and_not: Outbox) -> None:
     said = sent_and_not.run("show", sent_and_not.ids["undeliverable"])
     for word in ("undeliverable", "01LEAD", NORTH, "web", "tries: 1", "problem: answered 503"):
         assert word in said
@@ -181,7 +181,9 @@ def test_a_dealer_without_leads_has_no_deliveries(tmp_path: Path) -> None:
         (("retry",), ("--all", "--channel", "--dir")),
     ],
 )
-def test_help_teaches(words: tuple[str, ...], taught: tuple[str, ...]) -> None:
+def test_help_of_a_command_names_its_options_and_related_commands(
+    words: tuple[str, ...], taught: tuple[str, ...]
+) -> None:
     done = command_here("deliveries", *words, "--help")
     assert done.returncode == 0
     for word in taught:

@@ -270,7 +270,7 @@ def test_a_file_that_is_no_inventory_is_refused_in_plain_words_and_changes_nothi
     assert "No leads" in command_here("leads", "list", "--dir", store).stdout
 
 
-def test_what_a_file_says_is_shown_as_it_is_and_steers_nothing(store: Path) -> None:
+def test_texts_of_a_file_are_printed_without_control_sequences(store: Path) -> None:
     """Square brackets are no markup, names between colons no emoji, and escape sequences do not reach the terminal."""
     done = bring_in(store, rows(NAMELESS, "NOTAVIN[/red],:car:\x1b[2J,NORTH,used,20x0,[bold]Honda,Accord,1,5,1,red"))
     assert done.returncode == 0, done.stderr

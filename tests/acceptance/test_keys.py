@@ -81,7 +81,7 @@ def test_create_makes_the_file_of_a_dealer_who_has_none_and_never_another(tmp_pa
     assert key_file(tmp_path / "store").read_text() == before
 
 
-def test_a_printed_key_is_one_for_the_environment(tmp_path: Path) -> None:
+def test_create_print_shows_a_key_for_the_environment_and_writes_no_file(tmp_path: Path) -> None:
     first = command_here("keys", "create", "--print", cwd=tmp_path).stdout.strip()
     assert Keyring.parse(first).permanent is not None
     second = command_here("keys", "create", "--print", cwd=tmp_path, DEALER_AGENT_KEYS=first).stdout.strip()

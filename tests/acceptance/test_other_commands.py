@@ -52,7 +52,9 @@ HELP = {
 
 
 @pytest.mark.parametrize(("words", "taught"), HELP.items(), ids=[" ".join(words) or "dealer-agent" for words in HELP])
-def test_help_teaches(words: tuple[str, ...], taught: tuple[str, ...]) -> None:
+def test_help_of_a_command_names_its_options_and_related_commands(
+    words: tuple[str, ...], taught: tuple[str, ...]
+) -> None:
     done = command_here(*words, "--help")
     assert done.returncode == 0
     shown = " ".join(done.stdout.split())
@@ -244,7 +246,7 @@ def test_a_list_is_printed_as_json_on_request(service: Running) -> None:
         assert isinstance(listed(*words), list)
 
 
-def test_a_lead_that_is_not_there_is_said_to_be_unknown(folder: Path) -> None:
+def test_show_of_an_unknown_lead_fails_and_names_the_command_that_lists_leads(folder: Path) -> None:
     done = command_here("leads", "show", "01KE7AQ2N0V5X3J8R6T4Y9W1ZA", "--dir", folder)
     assert done.returncode == 1
     assert "leads list" in done.stderr

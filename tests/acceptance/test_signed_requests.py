@@ -108,7 +108,7 @@ def test_a_lead_of_a_signed_request_belongs_to_the_origin_of_its_keys(service: S
 
 
 @pytest.mark.requirement("signed-requests")
-def test_what_is_not_as_it_was_signed_is_refused_with_a_reason(service: Signed) -> None:
+def test_a_request_that_differs_from_what_was_signed_is_refused_with_a_reason(service: Signed) -> None:
     other, content = encoded("dealer.information"), encoded("lead.submit", **lead(2))
     stranger = Signer(new_key(), service.directory.origin)
     assert reason_of(service.post(other, service.head(SEARCH))) == "wrong_digest"

@@ -182,7 +182,7 @@ def test_the_tools_of_a_host_sign(known: Known) -> None:
 
 
 @pytest.mark.requirement("signed-requests")
-def test_ask_signs(known: Known) -> None:
+def test_ask_signs_its_requests_if_a_key_is_given(known: Known) -> None:
     def ask(*options: str) -> None:
         done = command_here("ask", known.url, "search", "--json", *options, cwd=None)
         assert (done.returncode, json.loads(done.stdout)["total"]) == (0, 3)

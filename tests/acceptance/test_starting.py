@@ -116,7 +116,7 @@ def test_links_that_customers_cannot_use_are_a_problem(begin: str, says: str | N
 
 
 @pytest.mark.parametrize("subcommand", [("serve",), ("inventory", "import", __file__), ("leads", "list")])
-def test_a_broken_dealer_toml_is_told_whole_with_lines(tmp_path: Path, subcommand: tuple[str, ...]) -> None:
+def test_all_problems_of_dealer_toml_are_printed_with_their_lines(tmp_path: Path, subcommand: tuple[str, ...]) -> None:
     (tmp_path / "dealer.toml").write_text(
         'id = "Not An Id"\nname = "Broken"\nfeed_price = "guess"\ncolour = "red"\n\n[[rooftops]]\nname = "One"\n'
         'timezone = "Mars/Olympus"\n'
@@ -179,7 +179,7 @@ BAD_DATABASES = {
 
 
 @pytest.mark.parametrize("url", BAD_DATABASES.values(), ids=BAD_DATABASES)
-def test_a_database_that_cannot_be_used_is_told_in_plain_words(tmp_path: Path, url: str) -> None:
+def test_a_database_that_cannot_be_used_is_refused_in_plain_words(tmp_path: Path, url: str) -> None:
     folder = write_dealer(tmp_path / "store")
     done = command_here("leads", "list", "--dir", folder, DATABASE_URL=url)
     assert done.returncode == 1
@@ -188,7 +188,7 @@ def test_a_database_that_cannot_be_used_is_told_in_plain_words(tmp_path: Path, u
 
 
 @pytest.mark.parametrize("content", [b"this is not a database" * 100, None], ids=["other file", "folder"])
-def test_a_database_file_that_is_none_is_told_in_plain_words(tmp_path: Path, content: bytes | None) -> None:
+def test_a_file_that_is_not_a_database_is_refused_in_plain_words(tmp_path: Path, content: bytes | None) -> None:
     folder = write_dealer(tmp_path / "store")
     database = folder / "dealer-agent.db"
     if content is None:
@@ -276,7 +276,7 @@ def public() -> Iterator[Path]:
         folder.chmod(0o755)
 
 
-def test_a_database_that_may_not_be_written_is_told_in_plain_words(public: Path) -> None:
+def test_a_database_that_is_read_only_is_refused_in_plain_words(public: Path) -> None:
     (public / "dealer-agent.db").chmod(0o444)
     with without_rights():
         done = command_here("tokens", "create", "Agent", "--dir", public)

@@ -71,7 +71,9 @@ def test_conditions_prices_and_photos_are_the_files(
 
 
 @pytest.mark.parametrize("member", CANONICAL)
-def test_words_are_the_contracts(imported: tuple[str, dict[str, dict[str, Any]]], member: str) -> None:
+def test_all_values_of_the_export_become_canonical_words(
+    imported: tuple[str, dict[str, dict[str, Any]]], member: str
+) -> None:
     _, vehicles = imported
     given = [vehicle[member] for vehicle in vehicles.values() if member in vehicle]
     assert len(given) >= 44

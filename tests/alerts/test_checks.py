@@ -74,7 +74,7 @@ def test_a_late_feed_is_one_message_at_the_start_and_one_at_the_end(dealer: Watc
     assert "It began on Tuesday, March 3, 2026, 12:00 PM CST" in " ".join(dealer.text().split())
 
 
-def test_a_refused_file_is_told_until_another_one_is_imported(dealer: Watched) -> None:
+def test_a_refused_file_causes_an_alert_until_another_one_is_imported(dealer: Watched) -> None:
     import_rows(dealer.store, [row("V1")], at=NOW)
     for hour in (1, 2):
         at = NOW + hour * HOUR
@@ -103,7 +103,7 @@ def test_the_feeds_of_the_settings_are_told_by_their_names(dealer: Watched) -> N
 
 
 @pytest.mark.parametrize("state", ["refused", "failed"])
-def test_a_file_of_a_feed_that_is_refused_or_cannot_be_read_is_told(dealer: Watched, state: FileState) -> None:
+def test_a_file_of_a_feed_that_is_refused_or_cannot_be_read_causes_an_alert(dealer: Watched, state: FileState) -> None:
     write_at(NOW, dealer.store, DEALER, put_feeds, [StoredFeed("uploads", "upload", 48, b"1")])
     dealer.settings = {"off": ("feed_failing",)}
     results: list[FileState] = ["imported", state, state, "unchanged"]
@@ -168,7 +168,7 @@ def test_a_warning_about_each_file_is_news_once_and_one_about_a_change_each_time
     ]
 
 
-def test_a_proxy_that_nobody_declared_is_told_with_the_line_to_add(dealer: Watched) -> None:
+def test_an_undeclared_proxy_causes_an_alert_with_the_line_to_add(dealer: Watched) -> None:
     dealer.settings = {"machine": True, "off": ("disk_low", "database_slow", "clock_wrong")}
     write_at(NOW, dealer.store, DEALER, record_replica, "machine", "1", "settings", "10.0.0.7")
     # Another process of the machine has not seen the proxy.
@@ -198,7 +198,7 @@ def test_deliveries_that_wait_too_long_are_told_for_each_channel(dealer: Watched
     assert dealer.subjects()[1:] == ["Leads reach Ridgeline North / crm again, and 1 more"]
 
 
-def test_undeliverable_deliveries_are_told(dealer: Watched) -> None:
+def test_undeliverable_deliveries_cause_an_alert(dealer: Watched) -> None:
     dealer.add_delivery(NOW)
     dealer.set_deliveries(state="undeliverable", settled_at=NOW)
     dealer.check(NOW + MINUTE)
@@ -211,7 +211,7 @@ def test_undeliverable_deliveries_are_told(dealer: Watched) -> None:
     assert entry["since"] == "2026-03-02T10:00:00-06:00"
 
 
-def test_a_failed_lead_is_told_until_none_failed_for_an_hour(dealer: Watched) -> None:
+def test_a_failed_lead_causes_an_alert_until_none_failed_for_an_hour(dealer: Watched) -> None:
     write_at(NOW, dealer.store, DEALER, count_failed_leads, 2, DAY)
     write_at(NOW, dealer.store, DEALER, count_failed_leads, 1, DAY)
     dealer.check(NOW + MINUTE)
@@ -236,14 +236,14 @@ def test_a_copy_of_the_key_is_asked_for_until_one_is_confirmed(dealer: Watched) 
     assert dealer.subjects()[1:] == ["A copy of the key to customer data is known"]
 
 
-def test_a_full_disk_is_told(dealer: Watched) -> None:
+def test_a_full_disk_causes_an_alert(dealer: Watched) -> None:
     total = shutil.disk_usage(dealer.folder).total // 2**20 + 1
     _check_machine(dealer, NOW, disk_free_mib=total, off=("clock_wrong", "key_copy_unknown"))
     (subject,) = dealer.subjects()
     assert subject.startswith("The disk of the service's folder is nearly full: ")
 
 
-def test_a_clock_that_is_far_from_the_last_run_is_told(dealer: Watched) -> None:
+def test_a_clock_that_is_far_from_the_last_run_causes_an_alert(dealer: Watched) -> None:
     off = ("key_copy_unknown", "disk_low")
     write_at(NOW, dealer.store, DEALER, confirm_clock)
     if dealer.url.startswith("sqlite"):

@@ -39,12 +39,12 @@ def test_the_address_works_if_it_has_the_card(receiver: HttpReceiver, works: boo
     assert [each.subject for each in seen["public_address_failing"]] == ([] if works else ["https://store.example.com"])
 
 
-def test_an_address_where_nobody_listens_fails() -> None:
+def test_a_public_address_without_a_server_fails_the_check() -> None:
     address = PublicAddress("name", f"http://127.0.0.1:{NOBODY}/", "")
     assert len(observe_address(address, SETTINGS, datetime.now(UTC))["public_address_failing"]) == 1
 
 
-def test_a_certificate_is_told_before_it_expires(tmp_path: Path) -> None:
+def test_a_certificate_causes_an_alert_before_it_expires(tmp_path: Path) -> None:
     """The certificate of the tests is valid for a day."""
     server, trusted = server_certificate(tmp_path)
     now = datetime.now(UTC)

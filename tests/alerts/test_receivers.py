@@ -78,7 +78,7 @@ def test_the_signature_is_that_of_the_published_example_of_standard_webhooks() -
     assert headers["webhook-signature"] == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
 
 
-def test_a_redirect_is_no_receiver(tmp_path: Path) -> None:
+def test_a_webhook_that_redirects_gets_no_alert(tmp_path: Path) -> None:
     refusal = b"HTTP/1.1 302 Found\r\nLocation: /leads\r\nContent-Length: 0\r\n\r\n"
     with receiving_http(HttpReceiver(always("4xx"), refusal=refusal)) as hook:
         watch = make_watch(tmp_path, NOBODY, hook.url)
@@ -160,7 +160,7 @@ def test_every_condition_has_its_sentences(condition: str) -> None:
         ("feed_late_hours = 0", "the least is 1"),
     ],
 )
-def test_wrong_settings_are_refused(toml: str, problem: str) -> None:
+def test_malformed_receivers_in_settings_are_refused(toml: str, problem: str) -> None:
     with pytest.raises(SettingsError, match=re.escape(problem)):
         read_dealer_file(DEALER_TOML + toml)
 

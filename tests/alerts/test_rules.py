@@ -118,7 +118,7 @@ def test_a_condition_that_comes_and_goes_causes_no_more_than_the_digest() -> Non
     assert memory.sent[3][1].open[0].unreported + len(memory.sent[3][1].ended) > 100, "the digest counts them"
 
 
-def test_after_a_quiet_day_a_start_is_told_at_once_again() -> None:
+def test_after_a_day_without_changes_a_new_start_is_reported_at_once() -> None:
     memory = Memory()
     for at, what in ((0, seen("a")), (1, seen()), (25, seen("a")), (26, seen())):
         memory.check(NOW + at * HOUR, what)

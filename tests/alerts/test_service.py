@@ -58,7 +58,7 @@ def subjects(mail: MailReceiver) -> set[tuple[str, str]]:
     return {(mailed.recipients[0], str(mailed.message["Subject"]).strip()) for mailed in mail.taken}
 
 
-def test_a_lead_that_cannot_be_stored_is_told_to_the_dealer(tmp_path: Path, mail: MailReceiver) -> None:
+def test_a_lead_that_cannot_be_stored_causes_an_alert_of_the_dealer(tmp_path: Path, mail: MailReceiver) -> None:
     # Many units of the test's stock have the same price, which is a warning about the feed.
     alerts = f'[alerts]\nmail = ["{OWNER}"]\noff = ["feed_warned", {OF_THE_MACHINE[1:]}\n'
     set_up(tmp_path, NO_LIMITS + MAIL.format(port=mail.port) + alerts)

@@ -27,7 +27,7 @@ BLOCK, QUARANTINE, ALLOW, LIMIT = (Policy(state) for state in ("block", "quarant
     ],
 )
 @pytest.mark.requirement("policies")
-def test_the_most_exact_policy_holds(
+def test_of_several_policies_for_an_agent_the_most_exact_one_holds(
     own: dict[str, Policy], shared: dict[str, Policy], settings: dict[str, Policy], state: PolicyState
 ) -> None:
     book = PolicyBook(own, shared, settings)  # type: ignore[arg-type]

@@ -103,7 +103,7 @@ def test_a_template_gives_a_row_for_each_parameter_and_a_later_row_replaces_memb
         ('["c.d"]\nMUST = "x"\nsource = "x"\nlink = "x"\nadvice = "x"\nskils = []', msgspec.ValidationError),
     ],
 )
-def test_a_wrong_row_is_refused(row: str, error: type[Exception]) -> None:
+def test_a_malformed_row_of_a_table_of_requirements_is_refused(row: str, error: type[Exception]) -> None:
     with pytest.raises(error):
         read_rows({"1.toml": '["a.b"]\nMUST = "Once."\nsource = "x"\nlink = "x"\nadvice = "x"', "2.toml": row})
 

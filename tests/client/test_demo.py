@@ -27,7 +27,7 @@ DEMO_URL = "http://127.0.0.1:8080"
 
 @pytest.mark.parametrize("binding", PREFERRED)
 @pytest.mark.parametrize("place", ["", "/cards/0.1.0.json"])
-def test_all_skills_answer(demo: str, place: str, binding: Binding) -> None:
+def test_the_client_can_use_all_skills_of_the_demo_dealer(demo: str, place: str, binding: Binding) -> None:
     async def sample_dealer() -> None:
         async with DealerAgent.discover(f"{demo}{place}", binding=binding) as agent:
             assert len(agent.card.skills) == 5

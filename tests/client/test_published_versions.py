@@ -54,7 +54,9 @@ def test_the_card_of_a_version_is_understood(published: Dealership, version: Ver
 
 
 @each_interface
-def test_the_reading_skills_answer(published: Dealership, version: VersionName, binding: Binding) -> None:
+def test_the_client_reads_a_dealer_that_speaks_a_published_version(
+    published: Dealership, version: VersionName, binding: Binding
+) -> None:
     async def sample_dealer(agent: DealerAgent) -> None:
         every = [vehicle async for vehicle in agent.search_all(sort="price")]
         assert len(every) == (await agent.search(limit=1)).total > 100

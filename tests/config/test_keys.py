@@ -77,7 +77,7 @@ def test_without_any_key_there_is_no_cipher(tmp_path: Path) -> None:
     assert load_cipher(tmp_path, {}) is None
 
 
-def test_the_settings_hold_the_cipher(key_file: Path) -> None:
+def test_the_settings_have_the_cipher_of_the_key_file_and_do_not_show_its_keys(key_file: Path) -> None:
     toml = 'id = "acme"\nname = "Acme"\nfeed_price = "advertised"\n[[rooftops]]\nname = "N"\ntimezone = "Asia/Tokyo"\n'
     (key_file.parent / "dealer.toml").write_text(toml)
     cipher = load_settings(key_file.parent, {}).cipher
@@ -103,7 +103,7 @@ def test_a_file_for_its_owner_only_is_taken(key_file: Path, mode: int) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
-def test_a_file_that_may_not_be_read_is_said_to_be(key_file: Path) -> None:
+def test_a_key_file_without_permission_to_read_is_refused_with_this_reason(key_file: Path) -> None:
     key_file.chmod(0)
     assert "cannot be read: Permission denied" in refused(key_file.parent)
 

@@ -371,7 +371,7 @@ def test_what_the_feeds_price_is_must_be_said(refuse: Refuse) -> None:
         ("zip = 01234\n", "line 1: is not TOML: Expected newline or end of document after a statement"),
     ],
 )
-def test_broken_toml_is_told_with_its_line(refuse: Refuse, text: str, problem: str) -> None:
+def test_malformed_toml_is_refused_with_its_line(refuse: Refuse, text: str, problem: str) -> None:
     assert refuse(text) == [problem]
 
 
@@ -380,7 +380,7 @@ def test_a_missing_file_says_which_command_writes_one(tmp_path: Path) -> None:
         load_settings(tmp_path, {})
 
 
-def test_a_file_of_another_encoding_is_told_with_its_line(tmp_path: Path) -> None:
+def test_a_file_that_is_not_utf8_is_refused_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "dealer.toml").write_bytes('id = "acme"\nname = "Citroën"'.encode("cp1252"))
     with pytest.raises(SettingsError, match="line 2: is not UTF-8"):
         load_settings(tmp_path, {})
@@ -482,6 +482,6 @@ def test_the_environment_limits_the_connections(tmp_path: Path) -> None:
     ],
     ids=["rooftops", "area offers", "channels", "bytes"],
 )
-def test_settings_have_a_bound(refuse: Refuse, more: str, problem: str) -> None:
+def test_lists_in_settings_have_a_bound(refuse: Refuse, more: str, problem: str) -> None:
     """Each lead has a delivery to each channel, and each process keeps the settings of many dealers."""
     assert any(problem in line for line in refuse(LEAST + more))

@@ -86,7 +86,7 @@ def test_a_key_is_found_on_its_line(path: Path, line: int) -> None:
     assert key_lines(DOCUMENT)[path] == line
 
 
-def test_windows_line_ends_count_once() -> None:
+def test_a_windows_line_end_counts_as_one_line() -> None:
     assert key_lines(DOCUMENT.replace("\n", "\r\n")) == key_lines(DOCUMENT)
 
 

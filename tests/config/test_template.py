@@ -54,7 +54,7 @@ def test_hours_need_a_time_zone_that_somebody_has_checked() -> None:
     assert rooftop.schedules
 
 
-def test_it_refuses_to_overwrite(tmp_path: Path) -> None:
+def test_the_file_of_a_new_dealer_does_not_replace_an_existing_file(tmp_path: Path) -> None:
     (tmp_path / "dealer.toml").write_text("mine")
     with pytest.raises(FileExistsError):
         write_dealer_toml(tmp_path, "My Store")
@@ -87,7 +87,7 @@ def test_the_id_is_made_from_the_name(name: str, slug: str) -> None:
     assert read_dealer_file(dealer_toml(name)).id == slug
 
 
-def test_it_names_every_section() -> None:
+def test_the_file_of_a_new_dealer_shows_every_section() -> None:
     """docs/reference/settings.md has the keys that it does not show (`tests/repository/test_reference.py`)."""
     sections = [field.encode_name for field in fields(DealerFile) if isinstance(field.default, msgspec.Struct)]
     text = dealer_toml("My Store")

@@ -61,7 +61,9 @@ def test_a_sound_value_is_given_back_in_its_proper_form(
         (profile_checks.read_text, " "),
     ],
 )
-def test_an_unsound_value_is_refused(reader: Callable[[str], object], written: str) -> None:
+def test_a_malformed_value_of_the_dealer_profile_is_refused_with_the_reason(
+    reader: Callable[[str], object], written: str
+) -> None:
     with pytest.raises(ValueError, match=r"is empty|must be|is no |is not an? "):
         reader(written)
 

@@ -117,7 +117,9 @@ def test_the_vehicle_is_the_listing_as_it_was_stored() -> None:
     ("submitted", "at"),
     [({}, None), ({"submitted_at": "2026-03-02T04:30:00-05:00"}, datetime(2026, 3, 2, 9, 30, tzinfo=UTC))],
 )
-def test_when_it_was_submitted(submitted: dict[str, Any], at: datetime | None) -> None:
+def test_the_view_has_the_time_of_submission_that_the_agent_states(
+    submitted: dict[str, Any], at: datetime | None
+) -> None:
     assert view(**submitted).submitted_at == at
 
 

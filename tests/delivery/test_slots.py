@@ -117,7 +117,7 @@ def test_a_channel_rests_after_so_many_failures_in_a_row_then_one_tries_it() -> 
     assert breaker.capacity(123.0, in_progress=0, at_once=4) == 1
 
 
-def test_one_success_ends_the_rest() -> None:
+def test_one_success_closes_the_circuit_breaker_and_forgets_earlier_failures() -> None:
     breaker = Breaker(failures_allowed=2, pause_seconds=60)
     breaker.failed(0.0)
     breaker.succeeded()

@@ -11,7 +11,7 @@ from dealer_agent.dealers.information import dealer_information
 from dealer_agent.demo import demo_dealer_toml
 
 
-def test_it_loads_without_problems(tmp_path: Path) -> None:
+def test_the_settings_of_the_demo_dealer_load_and_fill_all_members_of_a_rooftop(tmp_path: Path) -> None:
     (tmp_path / "dealer.toml").write_text(demo_dealer_toml(), "utf-8")
     dealer = load_settings(tmp_path, {}).dealer
     assert len(dealer.rooftops) == 2

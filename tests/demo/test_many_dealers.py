@@ -40,5 +40,5 @@ def test_the_dealers_are_the_same_each_time() -> None:
     assert list(invented_dealers(3)) == list(invented_dealers(5))[:3]
 
 
-def test_there_are_enough_of_them() -> None:
+def test_invented_dealers_have_different_ids_up_to_the_bound() -> None:
     assert len({dealer.dealer_id for dealer in invented_dealers(MOST_DEALERS)}) == MOST_DEALERS

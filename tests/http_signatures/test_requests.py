@@ -252,7 +252,9 @@ def test_the_key_of_one_origin_does_not_sign_for_another() -> None:
         ([*USUAL, ("host", {}), ("@method", {})], {"nonce": "n"}, "not_covered"),
     ],
 )
-def test_a_lead_must_be_covered(components: list[Component], parameters: dict[str, Any], reason: str) -> None:
+def test_a_signature_that_does_not_cover_the_lead_is_refused(
+    components: list[Component], parameters: dict[str, Any], reason: str
+) -> None:
     found = verified(signed(components, **parameters))
     with pytest.raises(SignatureRefused) as error:
         check_lead(found)
@@ -267,7 +269,7 @@ def test_a_lead_needs_digest_target_and_nonce(lacks: dict[str, Any]) -> None:
         check_lead(verified(lead())._replace(**lacks))
 
 
-def test_another_body_has_another_digest() -> None:
+def test_a_body_that_does_not_match_its_digest_is_refused() -> None:
     found = verified(lead())
     with pytest.raises(SignatureRefused) as error:
         check_body(found, BODY + b" ")
@@ -311,7 +313,7 @@ def test_another_body_has_another_digest() -> None:
         ("https://" + "a" * 250, None),
     ],
 )
-def test_an_origin_has_one_spelling(text: str, origin: str | None) -> None:
+def test_only_the_canonical_spelling_of_an_origin_is_accepted(text: str, origin: str | None) -> None:
     assert parse_origin(text) == origin
 
 

@@ -135,7 +135,7 @@ def test_settings_are_edited_in_the_editor(platform: Path, tmp_path: Path) -> No
     assert listed(platform)[0]["settings"] == 2
 
 
-def test_an_id_never_changes(platform: Path) -> None:
+def test_edit_refuses_settings_with_another_id(platform: Path) -> None:
     done = command_here("dealers", "edit", NORTH, "--file", write(platform, dealer_toml("other")), "--dir", platform)
     assert (done.returncode, "an id never changes" in done.stderr) == (1, True)
 

@@ -41,7 +41,7 @@ def test_unknown_paths_and_methods_and_operations_not_offered(platform: Dealersh
 
 
 @pytest.mark.parametrize("dealer_id", DEALERS)
-def test_too_many_requests(platform: Dealership, dealer_id: str) -> None:
+def test_a_refusal_by_rate_has_the_vocabulary_of_its_dealer(platform: Dealership, dealer_id: str) -> None:
     platform.get(f"/d/{dealer_id}/readyz")
     answers = [platform.get(f"/d/{dealer_id}/docs") for _ in range(21)]
     assert answers[-1].status_code == 429
@@ -50,13 +50,15 @@ def test_too_many_requests(platform: Dealership, dealer_id: str) -> None:
 
 @pytest.mark.parametrize("dealer_id", DEALERS)
 @pytest.mark.parametrize("binding", BINDINGS.values(), ids=lambda binding: str(binding.name))
-def test_a_refusal_in_an_overload(platform: Dealership, dealer_id: str, binding: Binding) -> None:
+def test_a_refusal_in_an_overload_has_the_vocabulary_of_its_dealer(
+    platform: Dealership, dealer_id: str, binding: Binding
+) -> None:
     platform.post(message("dealer.information"), f"/d/{dealer_id}/message:send")
     service = platform.app.dealers.opened[dealer_id]
     refused = overload_response(service, binding, b"{}", b"")
     assert TYPES[dealer_id].encode() in refused
 
 
-def test_what_is_at_no_dealer(platform: Dealership) -> None:
+def test_an_address_of_no_dealer_is_answered_in_the_vocabulary_of_the_installation(platform: Dealership) -> None:
     """The response is in the vocabulary of the installation."""
     assert error_type(platform.get("/nothing")) == "proto.error"

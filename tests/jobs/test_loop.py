@@ -269,6 +269,6 @@ def test_the_longest_wait_doubles_up_to_the_set_one(attempts: int, longest: int)
 
 
 @given(first=st.integers(1, 3600), longest=st.integers(1, 1440), attempts=st.integers(1, 10**6))
-def test_no_settings_overflow(first: int, longest: int, attempts: int) -> None:
+def test_the_pause_after_failures_never_exceeds_its_limit(first: int, longest: int, attempts: int) -> None:
     pause = pause_after(attempts, timedelta(seconds=first), timedelta(minutes=longest))
     assert timedelta() <= pause <= timedelta(minutes=longest)

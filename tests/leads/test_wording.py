@@ -111,7 +111,7 @@ def test_a_vehicle_is_called_by_what_is_known(vehicle: Any, words: str) -> None:
     assert vehicle_words(vehicle) == words
 
 
-def test_a_place_is_one_line() -> None:
+def test_the_name_and_address_of_a_rooftop_are_written_in_one_line() -> None:
     assert place_words(ROOFTOP) == "Example Motors Nashville, 1200 Example Pike, Suite 2, Nashville, TN 37203"
     assert place_words(RooftopView(name="Example", zone="America/Chicago")) == "Example"
 

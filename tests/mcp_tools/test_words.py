@@ -98,7 +98,7 @@ ACCORD = {"vehicle_id": "v1", "year": 2024, "make": "Honda", "model": "Accord", 
     ],
     ids=range(8),
 )  # fmt: skip
-def test_a_result_in_words(skill: Skill, data: dict[str, object], lines: list[str]) -> None:
+def test_each_result_is_told_to_the_model_in_sentences(skill: Skill, data: dict[str, object], lines: list[str]) -> None:
     assert result_text(skill, SkillData(data)).splitlines() == lines
 
 
@@ -186,5 +186,5 @@ def test_long_values_are_cut() -> None:
     ],
     ids=range(3),
 )  # fmt: skip
-def test_an_error_in_words(error: SkillError, lines: list[str]) -> None:
+def test_each_error_is_told_to_the_model_in_sentences(error: SkillError, lines: list[str]) -> None:
     assert error_text(error).splitlines() == lines

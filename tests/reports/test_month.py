@@ -30,7 +30,7 @@ def test_a_month_is_read_from_its_text(text: str, name: str, previous: str, days
 @pytest.mark.parametrize(
     "text", ["2026", "2026-13", "2026-00", "26-10", "2026-10-01", "0026-10", "", "october", "२०२६-१०"]
 )
-def test_other_texts_are_no_month(text: str) -> None:
+def test_a_text_that_is_not_a_month_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="write it as 2026-10"):
         Month.parse(text)
 

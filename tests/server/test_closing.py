@@ -195,7 +195,9 @@ def test_a_client_that_reads_slowly_is_kept(port: int, monkeypatch: pytest.Monke
 @pytest.mark.requirement("connection-refusal-is-read")
 @pytest.mark.parametrize("case", ["413, declared", "404", "400, no HTTP"])
 @pytest.mark.parametrize("limit", ["discard_seconds", "silence_seconds", "discard_bytes"])
-def test_discarded_bytes_are_bounded(port: int, case: str, limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closing_connection_discards_a_bounded_number_of_bytes(
+    port: int, case: str, limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(ClientTransport, limit, {"discard_bytes": 500_000}.get(limit, 0.3))
     declared = head("/message:send", JSON, "Content-Length: 90000000")
     sent = {"404": declared.replace(b"/message:send", b"/nosuch"), "413, declared": declared}.get(case, b"NO HTTP\r\n")

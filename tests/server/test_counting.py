@@ -210,7 +210,7 @@ def test_a_flood_is_counted_and_a_sample_of_it_is_read(counted: Counted) -> None
     assert sums["searches"]["price_checked"] == MOST_WAITING, "it is a pass over the stock"
 
 
-def test_requests_count_for_their_agents(sqlite_store: Store) -> None:
+def test_requests_are_counted_by_token_or_by_the_named_user_agent(sqlite_store: Store) -> None:
     with emptied(sqlite_store):
         counted = Counted(sqlite_store, catalogue_of(LOT), agents=["ChatGPT-User", "Acme"])
         for user_agent in (b"chatgpt-user/2.0", b"Mozilla/5.0 Acme", b"", b"ACME Shopper 7", b"x" * 5000):

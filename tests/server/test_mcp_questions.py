@@ -96,7 +96,7 @@ def test_a_broken_stream_continues_without_a_second_question(open_dealership: Op
     assert leads_of(opened) == 1
 
 
-def test_the_first_answer_counts(open_dealership: OpenDealership) -> None:
+def test_of_two_answers_to_a_question_only_the_first_counts(open_dealership: OpenDealership) -> None:
     opened = open_dealership()
     session = session_at(opened)
     stream = Stream(opened, session, lead_call())

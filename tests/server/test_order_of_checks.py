@@ -22,7 +22,7 @@ def on(path: str, document: Any) -> bytes:
 
 @BINDINGS
 @pytest.mark.requirement("order-size-media-type")
-def test_size_before_media_type(dealership: Dealership, path: str) -> None:
+def test_the_size_is_checked_before_the_media_type(dealership: Dealership, path: str) -> None:
     answer = dealership.request("POST", path, content=b"x" * (256 * 1024 + 1), headers=TEXT)
     assert answer.status_code == 413
     assert dealership.request("POST", path, content=b"x", headers=TEXT).status_code == 415
@@ -51,7 +51,7 @@ def test_the_rate_of_the_address_before_the_token_before_json(open_dealership: O
 
 @BINDINGS
 @pytest.mark.requirement("order-json-envelope")
-def test_json_before_the_envelope(dealership: Dealership, path: str) -> None:
+def test_json_is_checked_before_the_envelope(dealership: Dealership, path: str) -> None:
     error = error_of(dealership.post(b'{"message": {"role": "user"}', path))
     assert error["code"] == "SCHEMA_VALIDATION_FAILED"
     assert "JSON" in error["message"]
@@ -59,7 +59,7 @@ def test_json_before_the_envelope(dealership: Dealership, path: str) -> None:
 
 @BINDINGS
 @pytest.mark.requirement("order-envelope-skill")
-def test_the_envelope_before_the_skill(dealership: Dealership, path: str) -> None:
+def test_the_envelope_is_checked_before_the_skill(dealership: Dealership, path: str) -> None:
     sent = message("inventory.search", type="no.such.request")
     assert error_of(dealership.post(on(path, sent), path))["code"] == "UNSUPPORTED_SKILL"
     del sent["message"]["messageId"]
@@ -69,7 +69,7 @@ def test_the_envelope_before_the_skill(dealership: Dealership, path: str) -> Non
 
 @BINDINGS
 @pytest.mark.requirement("order-skill-token")
-def test_the_skill_before_its_token(open_dealership: OpenDealership, path: str) -> None:
+def test_the_skill_is_checked_before_its_token(open_dealership: OpenDealership, path: str) -> None:
     skills = '[service]\nskills_off = ["inventory.facets"]\n[auth]\nmode = "bearer"\n'
     opened = open_dealership(skills + 'skills = ["lead.submit", "inventory.facets"]\n' + NO_LIMITS)
     for sent, code in (

@@ -72,7 +72,7 @@ def test_the_parser_calls_in_the_order_of_the_bytes() -> None:
     assert calls_for(b"\r\n") == [], "blank lines between requests begin no request"
 
 
-def test_the_parser_takes_slices() -> None:
+def test_the_parser_accepts_a_request_one_byte_at_a_time() -> None:
     whole = memoryview(HEAD + b"\r\n")
     assert calls_for(*(whole[at : at + 1] for at in range(len(whole))))[-3:] == [
         ("header", b"Host", b"x"),

@@ -290,7 +290,7 @@ ACCEPTED: dict[str, list[dict[str, Any]]] = {
     "members",
     [pytest.param(case, id=f"{row}-{number}") for row, cases in ACCEPTED.items() for number, case in enumerate(cases)],
 )
-def test_a_good_lead_is_taken(sqlite_dealer: SampleDealer, members: dict[str, Any]) -> None:
+def test_a_valid_lead_is_accepted(sqlite_dealer: SampleDealer, members: dict[str, Any]) -> None:
     taken = sqlite_dealer.send(a_lead(**members))
     assert taken.status == 200, taken.error
     assert taken.data is not None

@@ -189,7 +189,7 @@ def first_announcements(store: Store, count: int, change: threading.Event) -> li
     return asyncio.run(asyncio.wait_for(wait(), 120))
 
 
-def test_an_import_is_announced(postgresql_url: str) -> None:
+def test_postgresql_announces_an_import_to_other_processes(postgresql_url: str) -> None:
     migrate(postgresql_url)
     listens = threading.Event()
     with Store.open(postgresql_url, CIPHER) as store, ThreadPoolExecutor() as threads:
@@ -206,7 +206,7 @@ def test_a_pooler_and_sqlite_announce_nothing(pooled: Store, sqlite_url: str) ->
             assert first_announcements(store, 1, threading.Event()) == []
 
 
-def test_a_broken_listener_is_reported(postgresql_url: str) -> None:
+def test_a_listener_that_loses_its_connection_reports_it(postgresql_url: str) -> None:
     migrate(postgresql_url)
     listens = threading.Event()
     with Store.open(named(postgresql_url, "breaks"), CIPHER) as store, ThreadPoolExecutor() as threads:

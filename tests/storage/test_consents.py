@@ -177,7 +177,9 @@ SET_BACK = """
         ),
     ],
 )
-def test_tampering_shows(chained: Store, statements: list[str], first_broken: int, words: str) -> None:
+def test_verification_names_the_first_event_that_was_changed_in_the_database(
+    chained: Store, statements: list[str], first_broken: int, words: str
+) -> None:
     found = changed(chained, *statements)
     assert found.first_broken == first_broken
     assert found.problem is not None
@@ -213,7 +215,9 @@ def rewritten(tx: Transaction, cipher: Cipher | None, *, head: bool = True) -> N
         pytest.param(Cipher(Keyring((("k-own", bytes(32)),))), True, id="a key of their own"),
     ],
 )
-def test_a_chain_that_was_written_anew_without_the_key_shows(chained: Store, cipher: Cipher | None, head: bool) -> None:
+def test_a_chain_that_was_written_again_without_the_key_fails_verification(
+    chained: Store, cipher: Cipher | None, head: bool
+) -> None:
     with chained.write(DEALER) as tx:
         rewritten(tx, cipher, head=head)
     found = read(chained, DEALER, verify_chain)
@@ -255,7 +259,7 @@ def test_a_job_that_fails_leaves_no_gap_in_the_chain(store: Store, writer: LeadW
     assert read(store, DEALER, verify_chain) == (2, 0, None, None)
 
 
-def test_a_text_under_a_key_that_is_lost_is_said_to_be(database_url: str, chained: Store) -> None:
+def test_verification_names_the_lost_key_of_a_text_that_cannot_be_decrypted(database_url: str, chained: Store) -> None:
     with chained.write(DEALER) as tx:
         tx.connection.execute(text("DELETE FROM vault_keys"))
     other = Cipher(Keyring((("k-other", bytes(32)),)))

@@ -338,7 +338,7 @@ def test_who_finds_nothing_to_dispose_of_waits_for_no_writer_and_holds_none_up(t
         assert disposed(two, MONDAY, MONDAY, MONDAY) == (0, 0)
 
 
-def test_disposal_is_each_dealers_own(two: Store) -> None:
+def test_disposal_by_age_affects_only_the_dealer_that_runs_it(two: Store) -> None:
     sent(two)
     assert dispose(two, "lakeside", leads_unused_since=YEARS, consents_before=YEARS, now=YEARS) == (0, 0)
     assert kept(two, "L1").lead.customer is not None

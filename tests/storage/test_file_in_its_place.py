@@ -67,7 +67,7 @@ def test_a_file_put_in_its_place_is_used_from_then_on(sqlite_url: str, file: Pat
 
 
 @pytest.mark.parametrize("name", ["a b.db", "50%.db", "what?.db", "a#b.db", "Škoda.db"])
-def test_any_file_name_will_do(tmp_path: Path, name: str) -> None:
+def test_a_database_file_may_have_any_name(tmp_path: Path, name: str) -> None:
     url = URL.create("sqlite", database=str(tmp_path / name)).render_as_string()
     make_current(url)
     assert kept(url) == []

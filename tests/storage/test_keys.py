@@ -141,7 +141,7 @@ def test_a_job_of_the_lead_writer_fails_with_a_storage_error_if_a_key_is_missing
         writer.submit(DEALER, lambda tx: get_lead(with_cipher(tx, IMPOSTOR), "L1")).result(60)
 
 
-def test_every_sealed_column_is_sealed_anew(store: Store) -> None:
+def test_every_encrypted_column_is_encrypted_again_by_a_change_of_keys(store: Store) -> None:
     """The columns that the schema marks as sealed are those that a key rotation encrypts again."""
     sealed = {
         f"{table.name}.{column.name}"

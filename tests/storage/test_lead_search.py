@@ -82,7 +82,7 @@ def found_by(store: Store, limit: int = 10, **sought: Any) -> FoundLeads:
     ],
     ids=str,
 )
-def test_a_search_finds(three: Store, sought: dict[str, Any], expected: list[str]) -> None:
+def test_a_search_finds_exactly_the_leads_that_match(three: Store, sought: dict[str, Any], expected: list[str]) -> None:
     assert [each.lead_id for each in found_by(three, **sought).leads] == expected
 
 

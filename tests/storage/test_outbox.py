@@ -81,7 +81,7 @@ def test_a_row_is_due_at_once_at_its_own_address_and_at_its_own_dealer(database:
     assert [delivery.delivery_id for delivery in database.claim(receiver=HOOK)] == [hook]
 
 
-def test_nothing_to_send_writes_nothing(database: Database) -> None:
+def test_enqueue_without_deliveries_returns_no_ids(database: Database) -> None:
     assert database.enqueue() == []
 
 

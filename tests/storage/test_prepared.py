@@ -65,7 +65,7 @@ def test_values_come_back_as_they_do_from_sqlalchemy(store: Store) -> None:
     assert found == [(name, "A\N{REPLACEMENT CHARACTER}B", b"\x00\xff", MONDAY, None) for name in ("one", "three")]
 
 
-def test_a_row_that_is_there_already_is_told_as_itself(store: Store) -> None:
+def test_adding_an_existing_row_raises_already_stored(store: Store) -> None:
     with store.write(DEALER) as tx:
         ADD.add(tx, unit("one"))
         with pytest.raises(AlreadyStored):

@@ -70,7 +70,7 @@ def test_a_lost_key_does_not_stop_imports_into_the_sqlite_file_of_the_folder(sql
 
 
 @pytest.mark.parametrize("cipher", [CIPHER, ROTATED], ids=["the same keys", "newer keys"])
-def test_the_first_folder_continues(first: str, cipher: Cipher) -> None:
+def test_the_folder_that_came_first_may_write_with_the_same_and_with_newer_keys(first: str, cipher: Cipher) -> None:
     with Store.open(first, cipher) as store:
         assert import_rows(store, [row("V1"), row("V2")]).after == 2
         write(store, DEALER, create_token, "a buyer", b"hash")

@@ -225,7 +225,7 @@ def test_a_head_is_one_line_of_text(filled: Store) -> None:
 
 
 @pytest.mark.parametrize("line", ["", "ridgeline", "ridgeline consents 5 abc 2026-03-02T09:30:00Z", "x" * 1000])
-def test_another_text_is_no_head(line: str) -> None:
+def test_a_text_that_is_not_a_head_is_refused(line: str) -> None:
     with pytest.raises(ValueError, match="is not a head"):
         Head.parse(line)
 

@@ -56,7 +56,7 @@ def test_revoking_twice_or_what_is_not_there_changes_nothing(store: Store) -> No
     assert read(store, DEALER, read_revision).tokens == 2
 
 
-def test_one_hash_is_one_token(store: Store) -> None:
+def test_a_dealer_cannot_have_two_tokens_with_one_hash(store: Store) -> None:
     write_at(MONDAY, store, DEALER, create_token, "Website", b"\x01" * 32)
     with pytest.raises(AlreadyStored):
         write_at(MONDAY, store, DEALER, create_token, "Other", b"\x01" * 32)

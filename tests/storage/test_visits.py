@@ -107,7 +107,7 @@ def busy(writer: LeadWriter, **more: Any) -> dict[datetime, int]:
     return in_one(writer, lambda tx: busy_quarters(of_dealer(tx, dealer_id), **sought))
 
 
-def test_a_visit_is_read_as_it_was_stored_and_what_was_asked_stands_nowhere_in_the_clear(
+def test_a_visit_is_read_as_it_was_stored_and_its_request_is_encrypted_in_the_database(
     store: Store, writer: LeadWriter, database_url: str
 ) -> None:
     shared = visit("A2", status="requested", starts_at=None, ends_at=None, shares="A1", created_at=TUESDAY)

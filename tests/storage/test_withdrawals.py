@@ -69,7 +69,7 @@ def test_a_withdrawal_outlives_erasure_and_changes_of_keys(
         assert found(store, SAM, cipher=only_new) == {"phone", "sms"}
 
 
-def test_nothing_else_is_in_it(withdrawn: Store) -> None:
+def test_the_table_of_withdrawals_has_only_channels_times_and_hashes(withdrawn: Store) -> None:
     """The two contact points, and not the sender's key, for two channels each."""
     with withdrawn.read(DEALER) as tx:
         rows = tx.connection.execute(select(withdrawals)).all()

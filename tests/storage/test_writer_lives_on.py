@@ -8,7 +8,7 @@ from tests.storage.samples import CIPHER, DEALER
 from dealer_agent.storage.store import Store
 
 
-def test_a_fault_outside_the_jobs_is_told_to_those_who_wait_and_the_next_lead_is_taken(sqlite_url: str) -> None:
+def test_an_error_outside_the_jobs_fails_those_that_wait_and_the_next_job_is_stored(sqlite_url: str) -> None:
     make_current(sqlite_url)
     with Store.open(sqlite_url, CIPHER) as store:
         writer = store.lead_writer()

@@ -106,13 +106,13 @@ def test_a_key_is_read_without_its_comment_and_a_fingerprint_as_it_is() -> None:
     "written",
     ["", KEY.split()[0], KEY.split()[1], KEY[:40], KEY.replace("ed25519", "rsa"), f"from=x {KEY}", f"{KEY}\n{KEY}"],
 )
-def test_another_text_is_no_key(written: str) -> None:
+def test_a_text_that_is_not_a_public_key_is_refused(written: str) -> None:
     with pytest.raises(ValueError, match="is not a public key"):
         read_public_key(written)
 
 
 @pytest.mark.parametrize("written", ["SHA256:", FINGERPRINT[:-1], "MD5:00:11", FINGERPRINT.replace("T", "-")])
-def test_another_text_is_no_fingerprint(written: str) -> None:
+def test_a_text_that_is_not_a_fingerprint_is_refused(written: str) -> None:
     with pytest.raises(ValueError, match="is no"):
         read_host_key(written)
 

@@ -191,7 +191,7 @@ def test_a_file_of_separators_alone_is_refused(data: bytes) -> None:
         read_feed(data)
 
 
-def test_two_columns_make_a_table() -> None:
+def test_a_file_with_only_two_columns_is_read_as_a_table() -> None:
     assert read_feed(f"VIN,Price\n{VIN},9000\n".encode()).units[0].unit.selling_price == 9000
 
 

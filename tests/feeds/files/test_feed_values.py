@@ -205,7 +205,7 @@ def test_condition_comes_from_two_columns(condition: str, certified: str, word: 
     ("column", "text", "word"),
     [("IsUsed", "true", "used"), ("IsUsed", "0", "new"), ("IsNew", "Y", "new"), ("IsNew", "N", "used")],
 )
-def test_condition_can_be_a_flag(column: str, text: str, word: str) -> None:
+def test_the_condition_can_come_from_a_column_with_a_flag(column: str, text: str, word: str) -> None:
     assert unit_of(**{column: text}).condition == word
 
 

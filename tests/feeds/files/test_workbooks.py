@@ -197,7 +197,7 @@ def rows(content: bytes, **given: bytes) -> list[list[str]]:
         (b'<c r="XFD2"/>', None),
     ],
 )
-def test_a_cell_becomes_text(cells: bytes, expected: list[str] | None) -> None:
+def test_each_type_of_cell_becomes_its_text(cells: bytes, expected: list[str] | None) -> None:
     assert rows(b"<row>" + cells + b"</row>") == ([] if expected is None else [expected])
 
 

@@ -134,5 +134,5 @@ def test_a_listing_is_found_by_its_own_text(text: str, field: str) -> None:
 
 @pytest.mark.requirement("query-fillers")
 @given(st.lists(st.sampled_from(sorted(FILLERS))))
-def test_fillers_are_no_constraint(fillers: list[str]) -> None:
+def test_filler_words_in_a_query_do_not_exclude_units(fillers: list[str]) -> None:
     assert all(finds(filler, {"make": "Ford"}) for filler in fillers)

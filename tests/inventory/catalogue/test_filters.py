@@ -228,12 +228,16 @@ LOT: dict[str, dict[str, Any]] = {
         ({"vehicle_type": ["car"], "query": "awd"}, "a"),
     ],
 )
-def test_a_filter_finds(lot: Callable[..., Any], filters: dict[str, Any], found: str) -> None:
+def test_a_filter_finds_exactly_the_units_that_match(
+    lot: Callable[..., Any], filters: dict[str, Any], found: str
+) -> None:
     assert lot(**LOT).finds(**filters) == found
 
 
 @pytest.mark.parametrize("filters", [{}, {"make": ["Honda"]}, {"price_max": 10}, {"query": "honda"}, {"stock": "x"}])
-def test_an_empty_stock_answers(lot: Callable[..., Any], filters: dict[str, Any]) -> None:
+def test_a_search_in_an_empty_stock_finds_nothing_and_does_not_fail(
+    lot: Callable[..., Any], filters: dict[str, Any]
+) -> None:
     assert lot().finds(**filters) == ""
     assert lot().catalogue.search(UNSET, 0, 20).total == 0
 

@@ -101,7 +101,7 @@ LOT: dict[str, dict[str, Any]] = {
         ("condition=used", ""),
     ],
 )
-def test_a_query_finds(lot: MakeLot, query: str, found: str) -> None:
+def test_a_query_finds_exactly_the_units_that_have_all_its_words(lot: MakeLot, query: str, found: str) -> None:
     assert lot(**LOT).finds(query=query) == found
 
 

@@ -63,7 +63,9 @@ GONE = (
         ({"vin": "SOLD1", "stock": "S2"}, "gone gone-1"),
     ],
 )
-def test_find(lot: MakeLot, asked: dict[str, str], found: str | None) -> None:
+def test_a_unit_is_found_by_vin_stock_number_or_id_also_after_it_left_the_stock(
+    lot: MakeLot, asked: dict[str, str], found: str | None
+) -> None:
     answer = lot(gone=GONE, **LOT).catalogue.find(**asked)
     match answer:
         case RemovedUnit():

@@ -325,7 +325,7 @@ def _read_delimited(
     named = {member: tuple(table.header[index] for index in found) for member, found in table.columns.fields.items()}
     named_columns = _Named(named, table.columns.not_understood, table.columns.withheld)
     rows_are_often_short = short > 1 + _USUALLY_SHORT * tally.rows
-    last_row_is_whole = last is None or seen.line_end or rows_are_often_short
+    last_row_is_whole = seen.line_end or rows_are_often_short
     end = "" if last is None or last_row_is_whole else _cut(last, table)
     return tally.feed(table.layout, encoding, table.delimiter, named_columns, _signs(feed, encoding, seen, end))
 
