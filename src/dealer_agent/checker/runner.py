@@ -93,8 +93,9 @@ def plan(
             if requirement.profile(published=target.revision.is_published) not in (None, *profiles):
                 continue
             if requirement.per != "target":
-                card = "" if requirement.per == "dealer" else target.card.url
-                once = (requirement.id, card, target.interface.url if requirement.per == "interface" else "")
+                card = "" if requirement.per in ("dealer", "url") else target.card.url
+                interface = target.interface.endpoint if requirement.per in ("interface", "url") else ""
+                once = (requirement.id, card, interface)
                 if once in done:
                     continue
                 done.add(once)

@@ -8,9 +8,9 @@ from dealer_agent.checker import forms
 from dealer_agent.checker.check import check, check_each
 from dealer_agent.checker.checks.filters import one_word
 from dealer_agent.checker.differences import LONGEST_WORD
-from dealer_agent.checker.exchange import at, dicts, read_json
+from dealer_agent.checker.exchange import at, dicts
 from dealer_agent.checker.fields import ORDERS, RANGE_FILTERS, SORTS, WORD_FILTERS, by_id, id_of
-from dealer_agent.checker.oracle import RULES, Answered, is_valid, matcher, value_of
+from dealer_agent.checker.oracle import RULES, Answered, is_valid, matcher, sort_values
 from dealer_agent.checker.outcome import Judgement, Skipped, conclude, expect, need, skip_if_failed
 from dealer_agent.checker.reply import is_answered
 from dealer_agent.checker.searches import Page, numbers, search, shown
@@ -176,16 +176,12 @@ async def _(target: Target, field: str, order: str) -> None:
         raise Skipped("The stock is too small for a second page.")
     for skip in (1, count // 2, count - 2):
         page = await search(target, **members, pagination={"skip": skip, "limit": 3})
-        found, expected = (_values(each, field) for each in (page.vehicles, first.vehicles[skip : skip + 3]))
+        found, expected = (sort_values(each, field) for each in (page.vehicles, first.vehicles[skip : skip + 3]))
         # A dealer may have a page of fewer vehicles.
         same = found == expected[: len(found)] if count > skip + 3 else found[: len(expected)] == expected
         expect(
             same, f"Sorted by {field} {order}, the page at {skip} has {found}, and a large page has {expected} there."
         )
-
-
-def _values(vehicles: list[Listing], field: str) -> list[Any]:
-    return [value_of(each, field) for each in vehicles]
 
 
 # All searches of the run
@@ -194,16 +190,10 @@ def _values(vehicles: list[Listing], field: str) -> list[Any]:
 async def _answers(target: Target) -> AsyncIterator[Answered]:
     """The valid searches of the run, as they are answered. With nothing remembered, each is sent again."""
     await target.some_listings()
-    for body in dict.fromkeys(
-        each.request_body for each in target.posted if b"inventory.search.request" in each.request_body
-    ):
-        document = read_json(body)[0]
-        parts = dicts(at(document, "params.message.parts") or at(document, "message.parts"))
-        payload = at(parts[0], "data") if len(parts) == 1 else None
-        if not isinstance(payload, dict) or payload.get("type") != "inventory.search.request":
-            continue
-        members = {name: value for name, value in payload.items() if name != "type"}
-        if not is_valid(members):
+    sent = {each.request_body: target.asked(each) for each in target.posted}
+    for body, payload in sent.items():
+        members = {name: value for name, value in (payload or {}).items() if name != "type"}
+        if at(payload, "type") != "inventory.search.request" or not is_valid(members):
             continue
         exchange = await target.post(body)
         if is_answered(exchange):
