@@ -12,7 +12,6 @@ from dealer_agent.checker.check import check, check_each, each_of, judge_each
 from dealer_agent.checker.exchange import Exchange, at, dicts
 from dealer_agent.checker.outcome import Failed, Judgement, Skipped, expect, has, need, skip_if_failed, status
 from dealer_agent.checker.reply import Refusal, code, if_refused, number, refusal_of
-from dealer_agent.checker.requirement import requirements
 from dealer_agent.checker.searches import shown
 from dealer_agent.checker.target import LEAD, Request, Target
 from dealer_agent.protocol.skill import SKILL_BY_REQUEST_TYPE
@@ -360,31 +359,27 @@ def _points_elsewhere(pointer: str, members: Payload) -> bool:
     return not any(path.startswith(pointer) or pointer.startswith(path) for path in paths)
 
 
-@check("errors.pointers")
+async def _wrong_requests(target: Target) -> list[tuple[Payload, Refusal]]:
+    """The payloads that were refused so far, and their errors. Without leads: their values are better not repeated."""
+    found = [(target.asked(each.exchange), each) for each in await _provoked(target)]
+    return [(payload, error) for payload, error in found if payload and payload["type"] != LEAD]
+
+
+@check("errors.pointers", last=True)
 async def _(target: Target) -> None:
-    for row in requirements().values():
-        if not row.refused or row.skills[0] not in target.card.skills or not row.applies_to(*target.place):
-            continue
-        exchange = await target.send(target.payload(row.skills[0], **row.refused))
-        if not isinstance(at(exchange.json, "error"), dict):
-            continue
-        error = refusal_of(exchange)
-        found = at(error.payload, "details.instancePath"), at(error.info, "metadata.instancePath")
-        for pointer in found:
-            wrong = isinstance(pointer, str) and error.code == "SCHEMA_VALIDATION_FAILED"
-            wrong = wrong and pointer not in REQUIRED and _points_elsewhere(pointer, row.refused)
-            expect(not wrong, f"The pointer {pointer!r} does not lead to {shown(row.refused)}.", exchange)
+    for payload, error in await _wrong_requests(target):
+        for pointer in (at(error.payload, "details.instancePath"), at(error.info, "metadata.instancePath")):
+            if isinstance(pointer, str) and error.code == "SCHEMA_VALIDATION_FAILED" and pointer not in REQUIRED:
+                wrong = _points_elsewhere(pointer, payload)
+                expect(not wrong, f"The pointer {pointer!r} does not lead to {shown(payload)}.", error.exchange)
 
 
 @check("errors.received-everywhere", last=True)
 async def _(target: Target) -> None:
-    for error in await _provoked(target):
-        node = target.asked(error.exchange)
-        if at(node, "type") == LEAD:
-            # What a customer wrote is better not repeated.
-            continue
+    for payload, error in await _wrong_requests(target):
         details = at(error.payload, "details")
         pointer, received = at(details, "instancePath"), at(details, "received")
+        node: Any = payload
         for name in str(pointer).split("/")[1:]:
             node = node.get(name) if isinstance(node, dict) else None
         if isinstance(node, (str, int, float)) and isinstance(received, (str, int, float)):
