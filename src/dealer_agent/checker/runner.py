@@ -93,9 +93,9 @@ def plan(
             if requirement.profile(published=target.revision.is_published) not in (None, *profiles):
                 continue
             if requirement.per != "target":
-                card = "" if requirement.per in ("dealer", "url") else target.card.url
-                interface = target.interface.endpoint if requirement.per in ("interface", "url") else ""
-                once = (requirement.id, card, interface)
+                card = "" if requirement.per in ("dealer", "binding") else target.card.url
+                binding = target.binding if requirement.per in ("interface", "binding") else ""
+                once = (requirement.id, card, binding)
                 if once in done:
                     continue
                 done.add(once)
