@@ -18,7 +18,13 @@ from dealer_agent.self_test.matrix import options_of, url_of
 
 WHOLE_RUN = bool(os.environ.get("SOAK"))
 READING = {"information", "facets", "search", "vehicle"}
-BEFORE = {"errors": {"strict", "vehicle"}, "filters": {"query"}, "leads": {"consent"}}
+BEFORE = {
+    "errors": {"strict", "vehicle"},
+    "filters": {"query"},
+    "leads": {"consent"},
+    "search": {"filters", "query", "sort"},
+    "sort": {"filters"},
+}
 """Subjects with the requests that a check of exchanges needs, where they are not those of the reading skills."""
 AFTER_ALL = ("limits.no-server-errors",)
 """Checks that judge exchanges which need the requests of many subjects."""

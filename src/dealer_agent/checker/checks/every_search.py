@@ -122,6 +122,13 @@ def _decisive(listings: list[Listing], names: list[str]) -> Iterator[Filters]:
             yield chosen[1]
 
 
+def _telling(listings: list[Listing], name: str) -> list[Filters]:
+    """One filter of a name, if there is one, that leaves out some of the listings for certain, if one does."""
+    found = _candidates(listings, name, 6)[::-1]
+    found.sort(key=lambda filters: not any(matcher(filters)(each) is False for each in listings))
+    return found[:1]
+
+
 @check("filters.pairs")
 async def _(target: Target) -> None:
     listings = (await target.some_listings())[:MOST_COMPARED]
@@ -136,7 +143,7 @@ async def _(target: Target) -> None:
     listings = (await target.some_listings())[:MOST_COMPARED]
     sorts = cycle([{"field": field, "order": order} for order in ORDERS for field in SORTS])
     for name in _names(target):
-        for filters in _candidates(listings, name, 3)[-1:]:
+        for filters in _telling(listings, name):
             for more in (
                 {"sort": next(sorts), "privacy": {"anonymous": False}, "pagination": {"skip": 1, "limit": PAGE}},
                 {"privacy": {"anonymous": True}, "pagination": {"skip": 0, "limit": 2}},
@@ -153,9 +160,7 @@ async def _(target: Target) -> None:
         alone = (await search(target, filters={"query": query}, pagination=_FIRST)).total or 0
     made = [each for each in listings if each.get("make") == query]
     for name in _names(target):
-        for filters in (_candidates(made, name, 3) or [{}])[-1:]:
-            if name == "make" or not filters:
-                continue
+        for filters in _telling(made, name) if name != "make" else []:
             members = {"filters": {"query": query, **filters}, "pagination": _FIRST}
             asked = await _expect(target, members, "filters.everywhere")
             least = sum(matcher(filters)(each) is True for each in made)
