@@ -2,7 +2,7 @@
 which it is a cause (`implied_by`).
 
 In a normal run, only this check runs. In the long one, all checks run, so that no other one fails. A check that judges
-the exchanges of the others runs after them: in a normal run, after those of its subject and of `BEFORE`, or after all.
+the exchanges of the others runs after them: in a normal run, after those of its subject and of `BEFORE`.
 """
 
 import os
@@ -22,12 +22,11 @@ BEFORE = {
     "errors": {"strict", "vehicle"},
     "filters": {"query"},
     "leads": {"consent"},
+    "limits": {*READING, "strict"},
     "search": {"filters", "query", "sort"},
     "sort": {"filters"},
 }
 """Subjects with the requests that a check of exchanges needs, where they are not those of the reading skills."""
-AFTER_ALL = ("limits.no-server-errors",)
-"""Checks that judge exchanges which need the requests of many subjects."""
 pytestmark = pytest.mark.outside_protocol("checker")
 
 
@@ -62,10 +61,9 @@ def test_only_this_check_fails_on_an_agent_that_is_broken_in_this_way(
     wanted = defect.requirement
     agent: HonestAgent = request.getfixturevalue("asking_for_tokens" if defect.token else "honest")
     last = checks()[wanted].last
-    whole = WHOLE_RUN or (last and requirements()[wanted].is_among(AFTER_ALL))
     subject = requirements()[wanted].subject
     only = {wanted, subject, *BEFORE.get(subject, READING)} if last else {wanted}
-    options = replace(options_of(defect, agent.token), only=() if whole else only)
+    options = replace(options_of(defect, agent.token), only=() if WHOLE_RUN else only)
     verdicts = check_agent(agent, options, defect.answer, url_of(defect))
     failed = {each.requirement.id: each.sentence for each in verdicts if each.outcome == "fail"}
     undone = {each.requirement.id: each.sentence for each in verdicts if each.outcome == "could not check"}

@@ -124,8 +124,7 @@ class Target:
 
         What an agent answers to an unusual message, such as one with two parts, is not the protocol's alone.
         """
-        sent = {(name.lower(), value) for name, value in exchange.request_headers}
-        if len(exchange.request_body) > USUAL_BYTES or not sent >= _USUAL_HEADERS:
+        if len(exchange.request_body) > USUAL_BYTES or not exchange.sent >= _USUAL_HEADERS:
             return None
         if exchange.request_body not in self._asked:
             message = at(exchange.request_json, "params") if self.is_rpc else exchange.request_json

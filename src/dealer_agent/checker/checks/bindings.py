@@ -12,7 +12,7 @@ from dealer_agent.checker.reply import data_of, is_answered, refusal_of
 from dealer_agent.checker.searches import key_of, shown
 from dealer_agent.checker.target import LEAD, Target
 
-MOST_ASKED = 100
+MOST_ASKED = 60
 """How many requests of a card are repeated at its other interface."""
 
 
