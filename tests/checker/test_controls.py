@@ -2,8 +2,7 @@
 which it is a cause (`implied_by`).
 
 In a normal run, only this check runs. In the long one, all checks run, so that no other one fails. A check that judges
-the exchanges of the others runs after them: in a normal run, after those of its subject and of the reading skills, or
-after all.
+the exchanges of the others runs after them: in a normal run, after those of its subject and of `BEFORE`.
 """
 
 import os
@@ -19,8 +18,15 @@ from dealer_agent.self_test.matrix import options_of, url_of
 
 WHOLE_RUN = bool(os.environ.get("SOAK"))
 READING = {"information", "facets", "search", "vehicle"}
-AFTER_ALL = ("errors", "leads", "limits.no-server-errors")
-"""Checks that judge exchanges which need the requests of many subjects."""
+BEFORE = {
+    "errors": {"strict", "vehicle"},
+    "filters": {"query"},
+    "leads": {"consent"},
+    "limits": {*READING, "strict"},
+    "search": {"filters", "query", "sort"},
+    "sort": {"filters"},
+}
+"""Subjects with the requests that a check of exchanges needs, where they are not those of the reading skills."""
 pytestmark = pytest.mark.outside_protocol("checker")
 
 
@@ -55,9 +61,9 @@ def test_only_this_check_fails_on_an_agent_that_is_broken_in_this_way(
     wanted = defect.requirement
     agent: HonestAgent = request.getfixturevalue("asking_for_tokens" if defect.token else "honest")
     last = checks()[wanted].last
-    whole = WHOLE_RUN or (last and requirements()[wanted].is_among(AFTER_ALL))
-    only = {wanted, wanted.partition(".")[0], *READING} if last else {wanted}
-    options = replace(options_of(defect, agent.token), only=() if whole else only)
+    subject = requirements()[wanted].subject
+    only = {wanted, subject, *BEFORE.get(subject, READING)} if last else {wanted}
+    options = replace(options_of(defect, agent.token), only=() if WHOLE_RUN else only)
     verdicts = check_agent(agent, options, defect.answer, url_of(defect))
     failed = {each.requirement.id: each.sentence for each in verdicts if each.outcome == "fail"}
     undone = {each.requirement.id: each.sentence for each in verdicts if each.outcome == "could not check"}

@@ -5,7 +5,7 @@ Whether the card is correct is the subject of `checks/cards.py`.
 
 import re
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from dealer_agent.checker.exchange import Exchange, at, dicts
@@ -89,5 +89,11 @@ class Card:
 
     def is_at_home(self, url: str) -> bool:
         """Whether a URL has the origin of the card. Another origin could be anybody's: it gets no token."""
-        card, other = parse_url(self.url), parse_url(url)
-        return card is not None and other is not None and origin(card) == origin(other)
+        return _origin_of(url) is not None and _origin_of(self.url) == _origin_of(url)
+
+
+@lru_cache(1_000)
+def _origin_of(url: str) -> str | None:
+    """The origin of a URL; None if it has none."""
+    found = parse_url(url)
+    return None if found is None else origin(found)

@@ -42,6 +42,16 @@ class Exchange:
     def _read(self) -> tuple[Any, list[str]]:
         return read_json(self.body)
 
+    @cached_property
+    def sent(self) -> frozenset[tuple[str, str]]:
+        """The headers of the request, their names in lower case."""
+        return frozenset((name.lower(), value) for name, value in self.request_headers)
+
+    @cached_property
+    def request_json(self) -> Any:
+        """The JSON of the request body, read leniently; None if it is not JSON at all."""
+        return read_json(self.request_body)[0]
+
     @property
     def json(self) -> Any:
         """The JSON of the response body, read leniently; None if it is not JSON at all."""

@@ -6,7 +6,7 @@ leaves something open, such as synonyms and free text, a rule accepts all of it.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
@@ -21,6 +21,17 @@ from dealer_agent.protocol.vehicle import FIELDS
 
 VOLATILE = ("updated_at", "changed_at")
 """Members that may change from answer to answer."""
+
+
+def comparable(value: Any) -> Any:
+    """What of a value is the same in all answers: no times, no order, and of a URL not its query, which may expire."""
+    if isinstance(value, dict):
+        return {name: comparable(each) for name, each in value.items() if name not in VOLATILE}
+    if isinstance(value, list):
+        return sorted(map(comparable, value), key=repr)
+    if forms.moment(value):
+        return "a time"
+    return value.partition("?")[0] if forms.url(value) else value
 
 
 @dataclass(frozen=True)
@@ -42,6 +53,9 @@ class Answered:
         return int((self.members.get("pagination") or {}).get("skip", 0))
 
 
+_PAGES = {"skip": range(2**31), "limit": range(1, 1001)}
+
+
 def is_valid(members: Mapping[str, Any]) -> bool:
     """Whether the members of a search have the forms of the specification, so that rules can judge the answer."""
     filters, pagination, sort = (members.get(name, {}) for name in ("filters", "pagination", "sort"))
@@ -51,7 +65,7 @@ def is_valid(members: Mapping[str, Any]) -> bool:
         return False
     return (
         all(_is_filter(name, value) for name, value in filters.items())
-        and all(name in ("skip", "limit") and type(value) is int and value >= 0 for name, value in pagination.items())
+        and all(name in _PAGES and type(value) is int and value in _PAGES[name] for name, value in pagination.items())
         and (not sort or (sort.get("field") in SORTS and sort.get("order") in ORDERS))
     )
 
@@ -60,8 +74,10 @@ def _is_filter(name: str, value: Any) -> bool:
     if name in WORD_FILTERS:
         return forms.array_of(forms.text)(value) and bool(value)
     if name in RANGE_FILTERS:
-        return type(value) is int
-    return name == "query" or (value is True if name in TRUE_FILTERS else name in EXACT_FILTERS)
+        return type(value) is int and (forms.year if RANGE_FILTERS[name] == "year" else forms.whole)(value)
+    if name in TRUE_FILTERS:
+        return value is True
+    return forms.vin(value) if name == "vin" else name in (*EXACT_FILTERS, "query") and forms.text(value)
 
 
 def matcher(filters: Mapping[str, Any]) -> Matches:
@@ -113,6 +129,12 @@ def value_of(listing: Listing, field: str) -> Any:
         except ValueError:
             return None
     return number_of(listing, field)
+
+
+def sort_values(listings: Iterable[Listing], field: str) -> list[Any]:
+    """The values of a sort, texts without case: those that differ in it only may come in any order."""
+    found = [value_of(each, field) for each in listings]
+    return [each.casefold() if isinstance(each, str) else each for each in found]
 
 
 def in_order(order: str, first: Any, second: Any) -> bool:
@@ -191,7 +213,7 @@ def _has_values_of_stock(asked: Answered) -> bool | str:
     for found in asked.page.vehicles:
         listing = known.get(key_of(found), {})
         for name in listing.keys() & found.keys() - set(VOLATILE):
-            if found[name] != listing[name]:
+            if found[name] != listing[name] and comparable(found[name]) != comparable(listing[name]):
                 told = f"{name} of {key_of(found)} is {found[name]!r:.200} in {shown(asked.members)}"
                 return f"{told}, and else {listing[name]!r:.200}."
     return True

@@ -20,8 +20,9 @@ members are optional:
 - `skills`: the check needs these skills. It is skipped if the card does not offer one of them.
 - `revisions`, `bindings`, `vocabularies`: the requirement exists only there (`revision.py` has the names).
 - `per`: how often it is checked. `target` (the default): for each card, binding and vocabulary. `interface`: for each
-  card and binding, in the first vocabulary of the card. `card`: once for each card. `dealer`: once, at the first card
-  that has the requirement. Use the widest that is enough: each request counts against the rate limits of the target.
+  card and binding, in the first vocabulary of the card. `card`: once for each card. `binding`: once for each binding,
+  and `dealer`: once, at the first card that has the requirement. Use the widest that is enough: each request counts
+  against the rate limits of the target.
 - `leads = true`: the check submits leads, and runs only with `--leads`.
 - `refused` or `accepted`: the members of a request of the first skill that must be refused, or answered. Such a row
   needs no check in Python.
@@ -40,7 +41,7 @@ import msgspec
 from dealer_agent.checker.fields import PARAMETERS
 
 Level = Literal["MUST", "SHOULD", "MAY"]
-Scope = Literal["target", "interface", "card", "dealer"]
+Scope = Literal["target", "interface", "card", "binding", "dealer"]
 
 LEVELS: tuple[Level, ...] = ("MUST", "SHOULD", "MAY")
 OWN = "dealer-agent"

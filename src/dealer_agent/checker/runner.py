@@ -96,8 +96,9 @@ def plan(
             if requirement.profile(published=target.revision.is_published) not in (None, *profiles):
                 continue
             if requirement.per != "target":
-                card = "" if requirement.per == "dealer" else target.card.url
-                once = (requirement.id, card, target.interface.url if requirement.per == "interface" else "")
+                card = "" if requirement.per in ("dealer", "binding") else target.card.url
+                binding = target.binding if requirement.per in ("interface", "binding") else ""
+                once = (requirement.id, card, binding)
                 if once in done:
                     continue
                 done.add(once)

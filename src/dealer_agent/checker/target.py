@@ -11,7 +11,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from dealer_agent.checker.card import Card, Interface
-from dealer_agent.checker.exchange import Exchange, Headers, dicts
+from dealer_agent.checker.exchange import Exchange, Headers, at, dicts
 from dealer_agent.checker.forms import whole_number
 from dealer_agent.checker.outcome import Failed, NotChecked, Skipped, Unprepared, need
 from dealer_agent.checker.reply import data_of
@@ -28,6 +28,8 @@ JSON_HEADERS: Headers = (
 )
 """The headers of a normal request."""
 
+_USUAL_HEADERS = {(name.lower(), value) for name, value in JSON_HEADERS}
+
 READING_SKILLS = ("dealer.information", "inventory.facets", "inventory.search")
 """Skills that answer a request without any input."""
 
@@ -36,6 +38,9 @@ LEAD = "lead.submit.request"
 
 PAGE = 100
 """The `limit` of most searches. A dealer may apply a lower one."""
+
+USUAL_BYTES = 4_000
+"""Bytes of the longest usual request. A proxy may refuse a longer one with an error of its own."""
 
 MOST_LISTINGS = 1_000
 """The most listings that are read. Checks of a larger stock know a part of it only."""
@@ -89,6 +94,7 @@ class Target:
     leads: bool = False
     signer: Signer | None = None
     exchanges: list[Exchange] = field(default_factory=list)
+    _asked: dict[bytes, Any] = field(init=False, repr=False, default_factory=dict)
 
     @property
     def revision(self) -> Revision:
@@ -114,6 +120,20 @@ class Target:
     def posted(self) -> list[Exchange]:
         """The exchanges of messages so far."""
         return [each for each in self.exchanges if each.method == "POST" and each.url == self.interface.endpoint]
+
+    def asked(self, exchange: Exchange) -> Any:
+        """The payload of a usual request of a skill: nothing but its payload is special. None for any other request.
+
+        What an agent answers to an unusual message, such as one with two parts, is not the protocol's alone.
+        """
+        if len(exchange.request_body) > USUAL_BYTES or not exchange.sent >= _USUAL_HEADERS:
+            return None
+        if exchange.request_body not in self._asked:
+            message = at(exchange.request_json, "params") if self.is_rpc else exchange.request_json
+            payload = at(next(iter(dicts(at(message, "message.parts"))), None), "data")
+            usual = isinstance(payload, dict) and self.body(self.message(payload)) == exchange.request_body
+            self._asked[exchange.request_body] = payload if usual else None
+        return self._asked[exchange.request_body]
 
     @property
     def latest(self) -> Exchange | None:

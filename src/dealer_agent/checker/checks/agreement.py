@@ -170,6 +170,15 @@ async def _filters_of_facets(target: Target) -> list[Filters]:
     return need(found, "No listing has a condition.")
 
 
+def _is_countable(unfiltered: Any, having: list[Listing], member: str) -> bool:
+    """Whether a facet of these listings has something to show, as it has without filters.
+
+    A dealer may leave out values that few vehicles have, and a range or a choice of one value.
+    """
+    values = Counter(str(each[member]) for each in having if each.get(member) is not None)
+    return len(values) > 1 and max(values.values()) >= min((counts_of(unfiltered) or {}).values(), default=0)
+
+
 @check("facets.filtered-counts")
 async def _(target: Target) -> None:
     listings = await target.some_listings()
@@ -183,11 +192,12 @@ async def _(target: Target) -> None:
         facets = await ask_filtered(target, filters)
         for name, member in (COUNTED | RANGES).items():
             form = MEMBERS[member][0]
-            if name not in facets or not all(each.get(member) is None or form(each[member]) for each in listings):
-                lost = name in unfiltered and any(each.get(member) is not None for each in having)
-                expect(not lost or name in facets, f"With {shown(filters)}, there is no {name}.")
+            if not facets.get(name):
+                lost = name in unfiltered and _is_countable(unfiltered[name], having, member)
+                expect(not lost, f"With {shown(filters)}, there is no {name}.")
+            elif not all(each.get(member) is None or form(each[member]) for each in listings):
                 continue
-            if name in COUNTED or isinstance(facets[name], dict):
+            elif name in COUNTED or isinstance(facets[name], dict):
                 wrong = wrong_facet(name, facets[name], having)
                 expect(wrong is None, f"With {shown(filters)}: {wrong}")
 

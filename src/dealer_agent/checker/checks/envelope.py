@@ -6,7 +6,7 @@ from typing import Any
 from dealer_agent.checker import forms
 from dealer_agent.checker.check import check, check_each, judge_each
 from dealer_agent.checker.checks.operations import expect_a2a_error
-from dealer_agent.checker.exchange import Exchange, at, dicts, read_json
+from dealer_agent.checker.exchange import Exchange, at, dicts
 from dealer_agent.checker.outcome import Judgement, conclude, expect, has, need
 from dealer_agent.checker.reply import answered, code, data_of, message_of, payload_of, refusal_of, refused
 from dealer_agent.checker.target import Change, Request, Target, asking, drop, put
@@ -62,8 +62,7 @@ async def _messages(target: Target) -> list[tuple[dict[str, Any], Exchange]]:
     ]
     messages = []
     for exchange in found:
-        request = read_json(exchange.request_body)[0]
-        sent = at(request, "params.message" if target.is_rpc else "message")
+        sent = at(exchange.request_json, "params.message" if target.is_rpc else "message")
         skill = SKILL_BY_REQUEST_TYPE.get(str(at(_data_part(sent), "data.type")))
         if skill:
             message = message_of(exchange)

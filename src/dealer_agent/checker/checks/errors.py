@@ -9,13 +9,11 @@ from typing import Any
 
 from dealer_agent.checker import forms
 from dealer_agent.checker.check import check, check_each, each_of, judge_each
-from dealer_agent.checker.exchange import Exchange, at, dicts, read_json
+from dealer_agent.checker.exchange import Exchange, at, dicts
 from dealer_agent.checker.outcome import Failed, Judgement, Skipped, expect, has, need, skip_if_failed, status
 from dealer_agent.checker.reply import Refusal, code, if_refused, number, refusal_of
-from dealer_agent.checker.requirement import requirements
 from dealer_agent.checker.searches import shown
-from dealer_agent.checker.target import Request, Target
-from dealer_agent.protocol.card import A2A_VERSION
+from dealer_agent.checker.target import LEAD, Request, Target
 from dealer_agent.protocol.skill import SKILL_BY_REQUEST_TYPE
 
 Payload = dict[str, Any]
@@ -91,21 +89,13 @@ OF_JSON_RPC = (-32700, -32600, -32601)
 """Numbers of JSON-RPC's own errors, which need no error payload."""
 A2A_DOMAIN = "a2a-protocol.org"
 """The domain of A2A's own errors."""
-MOST_BYTES = 4_000
-"""A proxy may refuse a longer request with an error of its own."""
 
 
-def _asks_a_skill(exchange: Exchange) -> bool:
-    """Whether a request is a message to a skill: its error is one of the protocol. Others are errors of A2A."""
-    document, defects = read_json(exchange.request_body) if len(exchange.request_body) < MOST_BYTES else (None, [])
-    message = at(document, "params.message") or at(document, "message")
-    if defects or at(exchange.json, "error.code") in OF_JSON_RPC:
+def _asks_a_skill(target: Target, exchange: Exchange) -> bool:
+    """Whether the error of a request is one of the protocol. Others are errors of HTTP, of JSON-RPC or of A2A."""
+    if exchange.status in TRANSPORT or at(exchange.json, "error.code") in OF_JSON_RPC:
         return False
-    known = any(str(at(part, "data.type")) in SKILL_BY_REQUEST_TYPE for part in dicts(at(message, "parts")))
-    if not known or not isinstance(document, dict) or at(message, "taskId") is not None:
-        return False
-    is_call = at(document, "jsonrpc") == "2.0" and at(document, "method") == "SendMessage"
-    return "message" in document or (is_call and type(document.get("id")) in (str, int))
+    return str(at(target.asked(exchange), "type")) in SKILL_BY_REQUEST_TYPE
 
 
 async def _provoked(target: Target) -> list[Refusal]:
@@ -116,8 +106,7 @@ async def _provoked(target: Target) -> list[Refusal]:
     found = [
         error
         for each in target.posted
-        if each.status not in TRANSPORT and isinstance(at(each.json, "error"), dict)
-        if _asks_a_skill(each) and _version_is_normal(each)
+        if isinstance(at(each.json, "error"), dict) and _asks_a_skill(target, each)
         if (error := refusal_of(each)).info.get("domain") != A2A_DOMAIN
     ]
     for payload in (UNKNOWN_TYPE, WRONG_TYPE, UNKNOWN_VEHICLE):
@@ -125,12 +114,6 @@ async def _provoked(target: Target) -> list[Refusal]:
             with suppress(Failed):
                 found.append(refusal_of(await target.send(payload)))
     return need(found, "No request got an error.")
-
-
-def _version_is_normal(exchange: Exchange) -> bool:
-    """Whether a request has the A2A headers of all others: a wrong version gets an error of A2A."""
-    versions = [value for name, value in exchange.request_headers if name.lower() == "a2a-version"]
-    return versions == [A2A_VERSION] and "?" not in exchange.url
 
 
 async def _with_payload(target: Target) -> list[Refusal]:
@@ -361,6 +344,10 @@ judge_each(
 )
 
 
+REQUIRED = ("/type", "/sort/field", "/sort/order", "/vin", "/stock", "/vehicle_id")
+"""Pointers of members that a request may lack."""
+
+
 def _points_elsewhere(pointer: str, members: Payload) -> bool:
     """Whether a pointer names no member of these, nor one around or inside them."""
     paths, nodes = [], [("", members)]
@@ -372,30 +359,27 @@ def _points_elsewhere(pointer: str, members: Payload) -> bool:
     return not any(path.startswith(pointer) or pointer.startswith(path) for path in paths)
 
 
-@check("errors.pointers")
+async def _wrong_requests(target: Target) -> list[tuple[Payload, Refusal]]:
+    """The payloads that were refused so far, and their errors. Without leads: their values are better not repeated."""
+    found = [(target.asked(each.exchange), each) for each in await _provoked(target)]
+    return [(payload, error) for payload, error in found if payload and payload["type"] != LEAD]
+
+
+@check("errors.pointers", last=True)
 async def _(target: Target) -> None:
-    for row in requirements().values():
-        if not row.refused or row.skills[0] not in target.card.skills or not row.applies_to(*target.place):
-            continue
-        exchange = await target.send(target.payload(row.skills[0], **row.refused))
-        if not isinstance(at(exchange.json, "error"), dict):
-            continue
-        error = refusal_of(exchange)
-        found = at(error.payload, "details.instancePath"), at(error.info, "metadata.instancePath")
-        for pointer in found:
-            wrong = isinstance(pointer, str) and error.code == "SCHEMA_VALIDATION_FAILED"
-            wrong = wrong and _points_elsewhere(pointer, row.refused)
-            expect(not wrong, f"The pointer {pointer!r} does not lead to {shown(row.refused)}.", exchange)
+    for payload, error in await _wrong_requests(target):
+        for pointer in (at(error.payload, "details.instancePath"), at(error.info, "metadata.instancePath")):
+            if isinstance(pointer, str) and error.code == "SCHEMA_VALIDATION_FAILED" and pointer not in REQUIRED:
+                wrong = _points_elsewhere(pointer, payload)
+                expect(not wrong, f"The pointer {pointer!r} does not lead to {shown(payload)}.", error.exchange)
 
 
 @check("errors.received-everywhere", last=True)
 async def _(target: Target) -> None:
-    for error in await _provoked(target):
-        document = read_json(error.exchange.request_body)[0]
-        message = at(document, "params.message") or at(document, "message")
+    for payload, error in await _wrong_requests(target):
         details = at(error.payload, "details")
         pointer, received = at(details, "instancePath"), at(details, "received")
-        node: Any = at(next((each for each in dicts(at(message, "parts")) if "data" in each), None), "data")
+        node: Any = payload
         for name in str(pointer).split("/")[1:]:
             node = node.get(name) if isinstance(node, dict) else None
         if isinstance(node, (str, int, float)) and isinstance(received, (str, int, float)):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from dealer_agent.checker.check import check, each_of, judge_each
 from dealer_agent.checker.checks.lead_defects import Lead
-from dealer_agent.checker.exchange import Exchange, at, dicts, read_json
+from dealer_agent.checker.exchange import Exchange, at, dicts
 from dealer_agent.checker.outcome import Failed, expect, need, skip_if_failed, status
 from dealer_agent.checker.reply import Refusal, data_of, message_of, refusal_of
 from dealer_agent.checker.revision import Revision
@@ -105,7 +105,7 @@ judge_each({"envelope.reply.no-task-id": (_answers, _is_no_task), "http.status":
 
 def _leads(exchange: Exchange) -> Iterator[Lead]:
     """The lead of a request."""
-    document = read_json(exchange.request_body)[0] if LEAD.encode() in exchange.request_body else None
+    document = exchange.request_json if LEAD.encode() in exchange.request_body else None
     for part in dicts(at(document, "params.message.parts") or at(document, "message.parts")):
         if at(part, "data.type") == LEAD:
             yield part["data"]

@@ -8,9 +8,9 @@ from dealer_agent.checker import forms
 from dealer_agent.checker.check import check, check_each
 from dealer_agent.checker.checks.filters import one_word
 from dealer_agent.checker.differences import LONGEST_WORD
-from dealer_agent.checker.exchange import at, dicts, read_json
+from dealer_agent.checker.exchange import at, dicts
 from dealer_agent.checker.fields import ORDERS, RANGE_FILTERS, SORTS, WORD_FILTERS, by_id, id_of
-from dealer_agent.checker.oracle import RULES, Answered, is_valid, matcher, value_of
+from dealer_agent.checker.oracle import RULES, Answered, is_valid, matcher, sort_values
 from dealer_agent.checker.outcome import Judgement, Skipped, conclude, expect, need, skip_if_failed
 from dealer_agent.checker.reply import is_answered
 from dealer_agent.checker.searches import Page, numbers, search, shown
@@ -122,6 +122,13 @@ def _decisive(listings: list[Listing], names: list[str]) -> Iterator[Filters]:
             yield chosen[1]
 
 
+def _telling(listings: list[Listing], name: str) -> list[Filters]:
+    """One filter of a name, if there is one, that leaves out some of the listings for certain, if one does."""
+    found = _candidates(listings, name, 6)[::-1]
+    found.sort(key=lambda filters: not any(matcher(filters)(each) is False for each in listings))
+    return found[:1]
+
+
 @check("filters.pairs")
 async def _(target: Target) -> None:
     listings = (await target.some_listings())[:MOST_COMPARED]
@@ -136,7 +143,7 @@ async def _(target: Target) -> None:
     listings = (await target.some_listings())[:MOST_COMPARED]
     sorts = cycle([{"field": field, "order": order} for order in ORDERS for field in SORTS])
     for name in _names(target):
-        for filters in _candidates(listings, name, 3)[-1:]:
+        for filters in _telling(listings, name):
             for more in (
                 {"sort": next(sorts), "privacy": {"anonymous": False}, "pagination": {"skip": 1, "limit": PAGE}},
                 {"privacy": {"anonymous": True}, "pagination": {"skip": 0, "limit": 2}},
@@ -153,9 +160,7 @@ async def _(target: Target) -> None:
         alone = (await search(target, filters={"query": query}, pagination=_FIRST)).total or 0
     made = [each for each in listings if each.get("make") == query]
     for name in _names(target):
-        for filters in (_candidates(made, name, 3) or [{}])[-1:]:
-            if name == "make" or not filters:
-                continue
+        for filters in _telling(made, name) if name != "make" else []:
             members = {"filters": {"query": query, **filters}, "pagination": _FIRST}
             asked = await _expect(target, members, "filters.everywhere")
             least = sum(matcher(filters)(each) is True for each in made)
@@ -176,16 +181,12 @@ async def _(target: Target, field: str, order: str) -> None:
         raise Skipped("The stock is too small for a second page.")
     for skip in (1, count // 2, count - 2):
         page = await search(target, **members, pagination={"skip": skip, "limit": 3})
-        found, expected = (_values(each, field) for each in (page.vehicles, first.vehicles[skip : skip + 3]))
+        found, expected = (sort_values(each, field) for each in (page.vehicles, first.vehicles[skip : skip + 3]))
         # A dealer may have a page of fewer vehicles.
         same = found == expected[: len(found)] if count > skip + 3 else found[: len(expected)] == expected
         expect(
             same, f"Sorted by {field} {order}, the page at {skip} has {found}, and a large page has {expected} there."
         )
-
-
-def _values(vehicles: list[Listing], field: str) -> list[Any]:
-    return [value_of(each, field) for each in vehicles]
 
 
 # All searches of the run
@@ -194,16 +195,10 @@ def _values(vehicles: list[Listing], field: str) -> list[Any]:
 async def _answers(target: Target) -> AsyncIterator[Answered]:
     """The valid searches of the run, as they are answered. With nothing remembered, each is sent again."""
     await target.some_listings()
-    for body in dict.fromkeys(
-        each.request_body for each in target.posted if b"inventory.search.request" in each.request_body
-    ):
-        document = read_json(body)[0]
-        parts = dicts(at(document, "params.message.parts") or at(document, "message.parts"))
-        payload = at(parts[0], "data") if len(parts) == 1 else None
-        if not isinstance(payload, dict) or payload.get("type") != "inventory.search.request":
-            continue
-        members = {name: value for name, value in payload.items() if name != "type"}
-        if not is_valid(members):
+    sent = {each.request_body: target.asked(each) for each in target.posted}
+    for body, payload in sent.items():
+        members = {name: value for name, value in (payload or {}).items() if name != "type"}
+        if at(payload, "type") != "inventory.search.request" or not is_valid(members):
             continue
         exchange = await target.post(body)
         if is_answered(exchange):

@@ -109,9 +109,7 @@ judge_each(
 async def _(target: Target) -> None:
     await asking(SKILL)(target)
     for exchange in target.posted:
-        sent = next((value for name, value in exchange.request_headers if name.lower() == "content-type"), "")
-        # A proxy may refuse what is no message to a skill, with a page of its own.
-        if sent == "application/json" and (exchange.status == 200 or at(exchange.json, "error") is not None):
+        if target.asked(exchange) is not None and (exchange.status == 200 or at(exchange.json, "error") is not None):
             conclude(_type("application/json")(exchange), exchange)
 
 

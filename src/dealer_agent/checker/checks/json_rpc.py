@@ -6,7 +6,7 @@ from typing import Any
 
 from dealer_agent.checker import forms
 from dealer_agent.checker.check import check, check_each, each_of, judge_each
-from dealer_agent.checker.exchange import Exchange, at, read_json
+from dealer_agent.checker.exchange import Exchange, at
 from dealer_agent.checker.outcome import Judgement, expect, has, status
 from dealer_agent.checker.reply import data_of, number, refusal_of, refused
 from dealer_agent.checker.target import Change, Request, Target, drop, put, rpc_call
@@ -65,10 +65,10 @@ each_of(
 
 
 def _repeats_id(exchange: Exchange) -> bool | str:
-    sent = at(read_json(exchange.request_body)[0], "id")
-    found = exchange.json.get("id")
-    # Ids of other types, and calls that are no calls, have checks of their own.
-    good = type(sent) not in (str, int) or (found == sent and type(found) is type(sent)) or found is None
+    sent, found = at(exchange.request_json, "id"), exchange.json.get("id")
+    # Ids of other types, and calls that are no calls, have checks of their own. JSON has one number for 1 and 1.0.
+    good = type(sent) not in (str, int) or (found == sent and isinstance(found, str) == isinstance(sent, str))
+    good = good or found is None
     return good or f"The call has the id {sent!r:.100}, the response {found!r:.100}."
 
 

@@ -278,7 +278,7 @@ MALFORMED_CONSENTS = {
 @check_each({name: (row,) for name, row in MALFORMED_CONSENTS.items()})
 async def _(target: Target, row: Row) -> None:
     # Such a consent also breaks its schema. Only the published versions say which of the two codes comes first.
-    codes = (INVALID,) if target.revision.is_published else (INVALID, "SCHEMA_VALIDATION_FAILED")
+    codes = (INVALID,) if target.revision.is_published else (INVALID, REQUIRED, "SCHEMA_VALIDATION_FAILED")
     refusal_of(await _lead(row)(target)).expect_code(*codes)
 
 
@@ -325,6 +325,10 @@ VALID: Mapping[str, Row] = {
 """Valid values of members, in a few leads. A value of a lead that is refused is then sent alone."""
 
 
+OF_OTHERS = ("MISSING_REQUIRED_FIELD", "VEHICLE_NOT_FOUND", "VEHICLE_UNAVAILABLE", "APPOINTMENT_TIME_UNAVAILABLE")
+"""Codes that do not say that a value is wrong."""
+
+
 def _valid(target: Target, *rows: Row) -> Lead:
     """A valid lead that has these values, to show that only their defective forms are refused."""
     made = lead(target, person=f"valid {rows[0].group}")
@@ -345,8 +349,14 @@ async def _(target: Target, row: Row) -> None:
         for name, each in VALID.items()
         if each.group == row.group and requirements()[f"leads-valid.{name}"].applies_to(*target.place)
     ]
-    if not is_answered(await submit(target, _valid(target, *together))):
-        data_of(await submit(target, _valid(target, row)))
+    if is_answered(await submit(target, _valid(target, *together))):
+        return
+    exchange = await submit(target, _valid(target, row))
+    if not is_answered(exchange):
+        refused = refusal_of(exchange)
+        # What else a lead must have, and whether the dealer has the vehicle or the time, is not about the value.
+        need(refused.code not in OF_OTHERS, f"The lead is refused for another reason: {refused.code}.")
+        data_of(exchange)
 
 
 _without_consent = Row("consent", ABSENT)

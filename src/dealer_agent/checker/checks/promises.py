@@ -9,7 +9,7 @@ from dealer_agent.checker.check import check, each_of
 from dealer_agent.checker.checks.lead_defects import Lead, lead, submit
 from dealer_agent.checker.checks.leads import accepted_or_skip, appointment_of, for_a_time, instant, keyed
 from dealer_agent.checker.checks.visits import a_vehicle, visit
-from dealer_agent.checker.exchange import Exchange, at, dicts, read_json
+from dealer_agent.checker.exchange import Exchange, at, dicts
 from dealer_agent.checker.outcome import Skipped, expect, need, skip_if_failed
 from dealer_agent.checker.reply import data_of, is_answered
 from dealer_agent.checker.target import LEAD, Target
@@ -161,7 +161,7 @@ def _has_ids_of_its_own(exchange: Exchange) -> bool | str:
 
 
 def _parts(exchange: Exchange) -> list[dict[str, Any]]:
-    document = read_json(exchange.request_body)[0]
+    document = exchange.request_json
     return dicts(at(document, "params.message.parts") or at(document, "message.parts"))
 
 
@@ -175,7 +175,12 @@ each_of(
 @check("leads.not-told-to-others", last=True)
 async def _(target: Target) -> None:
     customers = [at(part, "data.customer") for each in await _leads(target) for part in _parts(each)]
-    secrets = {text.encode() for each in customers for name in ("email", "phone") if (text := at(each, name))}
+    secrets = {
+        text.encode()
+        for each in customers
+        for name in ("email", "phone")
+        if isinstance(text := at(each, name), str) and text
+    }
     for exchange in target.posted:
         told = next((each for each in secrets if each in exchange.body and each not in exchange.request_body), None)
         expect(told is None, f"An answer to another request has {told!r}, which a customer sent.", exchange)
