@@ -66,7 +66,10 @@ def observe_dealer(tx: Transaction, settings: AlertSettings, record: CheckRecord
 
 
 def _observe_feeds(tx: Transaction, settings: AlertSettings, folder: Path) -> Seen:
-    """The feeds of `[[feeds]]`. Without any, the imports by other ways are one feed."""
+    """Which feeds are late, refused, failing, or imported with warnings. `folder` has the refused files.
+
+    They are the feeds of `[[feeds]]`. Without any, the imports by other ways are one feed.
+    """
     feeds = feed_states(tx)
     if feeds:
         failing = [each for each in feeds if each.checked_at and each.checked_at != each.succeeded_at]

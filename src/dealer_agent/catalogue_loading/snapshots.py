@@ -31,7 +31,10 @@ def listing_policy(profile: Profile) -> ListingPolicy:
 
 
 def digest_of(profile: Profile, at: datetime) -> Callable[[str, Unit], str]:
-    """The digest of the listing of each unit of a dealer, with its vehicle id."""
+    """A function of a vehicle id and its unit: the digest of the listing that buyers see.
+
+    Imports store it, to notice which listings change. `at` is the time of the import.
+    """
     policy = listing_policy(profile)
 
     def digest(vehicle_id: str, unit: Unit) -> str:

@@ -123,7 +123,10 @@ def _listing(member: str) -> str:
 
 
 def _of_members(names: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The parameters of filters or facets by their members."""
+    """The values that fill the sentences of requirements: one set for each filter or facet.
+
+    `names` has its member of a listing by its name.
+    """
     return [
         {
             "name": name,

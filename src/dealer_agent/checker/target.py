@@ -124,7 +124,8 @@ class Target:
     def asked(self, exchange: Exchange) -> Any:
         """The payload of a usual request of a skill: nothing but its payload is special. None for any other request.
 
-        What an agent answers to an unusual message, such as one with two parts, is not the protocol's alone.
+        Checks judge only the answers to usual requests: A2A also decides how an agent answers an unusual message, such
+        as one with two parts.
         """
         if len(exchange.request_body) > USUAL_BYTES or not exchange.sent >= _USUAL_HEADERS:
             return None

@@ -1,6 +1,6 @@
 """`dealer-agent agents`: which agents call, and what each may do (docs/how-to/known-agents.md)."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
 import typer
@@ -47,7 +47,8 @@ def _skills(skills: list[str]) -> list[str]:
     return [_checked(read_skill, skill) for skill in skills]
 
 
-def _checked(reader: Any, value: str) -> str:
+def _checked(reader: Callable[[str], object], value: str) -> str:
+    """The value as `reader` gives it. Its ValueError is a wrong use of the command."""
     try:
         return str(reader(value))
     except ValueError as problem:

@@ -260,6 +260,7 @@ def nearest_line(lines: dict[Path, int], path: Path) -> int:
 
 
 def _parsed(statement: str) -> dict[str, Any] | None:
+    """The values of some lines of TOML. None while the lines are incomplete or wrong."""
     try:
         return tomllib.loads(statement)
     except tomllib.TOMLDecodeError:

@@ -247,7 +247,7 @@ def _decoded(text: bytes) -> Manifest:
 
 
 def _listed(name: str, path: Path, count: Callable[[int], None]) -> BackupFile:
-    """The entry of a file in the manifest: its size and its hash."""
+    """The entry of a file in the manifest: its size and its hash. `count` gets the bytes that were read, for a bar."""
     digest, size = hashlib.sha256(), path.stat().st_size
     with path.open("rb") as file:
         for part in _parts(file, size):

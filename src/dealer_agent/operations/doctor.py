@@ -76,6 +76,7 @@ def examine(examined: Examined, *, public: bool = False) -> list[CheckResult]:
     with ExitStack() as closing:
 
         def open_store() -> Iterator[DoctorFinding]:
+            """Opens the database for the other checks, and yields what is wrong with it."""
             url, many = installation.database_url, installation.only is None
             if is_sqlite(url) and not Path(str(database_url(url).database)).exists():
                 yield DoctorFinding(

@@ -137,6 +137,7 @@ async def _(target: Target) -> None:
 
 @check("cards.request-schemas-refuse")
 async def _(target: Target) -> None:
+    """A schema that the card names refuses an unknown filter that the agent refuses."""
     url = need(_urls(target, "request_schema").get("inventory.search"), "The card names no schema of inventory.search.")
     payload = target.payload("inventory.search", **UNKNOWN_MEMBER)
     exchange = await target.send(payload)

@@ -1,4 +1,4 @@
-"""Defects for the checks of plausibility: agents that list what no vehicle has, or describe themselves differently."""
+"""Defects for the checks of plausibility: agents that list what no vehicle has, or answer differently each time."""
 
 import itertools
 from datetime import UTC, datetime, timedelta

@@ -222,7 +222,7 @@ def _change(
 
 
 def _identity(vehicle_id: str, document: bytes, digest_of: DigestOf) -> dict[str, Any]:
-    """The columns that are derived from a unit."""
+    """The columns that come from the document of a unit: VIN, stock number and two hashes."""
     unit = _unit.decode(document)
     return {
         "vin": unit.vin or None,
@@ -235,7 +235,10 @@ def _identity(vehicle_id: str, document: bytes, digest_of: DigestOf) -> dict[str
 def _publish(
     parts: Parts, revision: int, held: HeldUnit, document: bytes, action: str, digest_of: DigestOf
 ) -> list[str]:
-    """Writes the change of a unit that is published with the facts that were held back."""
+    """Writes a held unit to the stock with the facts of `document`, which were held back.
+
+    `action` is what this does to the unit: added, changed, sold or back. Returns the actions that were written.
+    """
     if action != "added":
         return _write(parts, revision, [held.vehicle_id], lambda _: (action, document), digest_of)
     times = dict.fromkeys(("first_seen", "changed_at", "updated_at"), parts.at)
