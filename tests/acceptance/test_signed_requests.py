@@ -69,6 +69,8 @@ def service(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
             )
         directory = opened.enter_context(key_directory(folder))
         dealer = stocked_dealer(folder / "dealer", SETTINGS, None, **environment)
+        file = dealer / "dealer.toml"
+        file.write_text(file.read_text("utf-8").replace('health = ""', 'health = ""\nbad_tokens = ""'), "utf-8")
         environment["SSL_CERT_FILE"] = str(directory.trusted)
         running = opened.enter_context(serving(dealer, workers=2, **environment))
         made = Signed(running, directory, environment)

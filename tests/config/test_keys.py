@@ -109,7 +109,7 @@ def test_a_key_file_without_permission_to_read_is_refused_with_this_reason(key_f
 
 
 MALFORMED: dict[str, tuple[bytes, str]] = {
-    "an empty file": (b"", "dealer-agent.keys: no key"),
+    "an empty file": (b"", "dealer-agent.keys: has no key"),
     "a key that was cut": (f"# keys\n\nk-one:{ONE_TEXT[:-3]}\n".encode(), "dealer-agent.keys, line 3: "),
     "a key alone": (f"{ONE_TEXT}\n".encode(), "dealer-agent.keys, line 1: "),
     "an id twice": (f"a:{ONE_TEXT}\na:{'B' * 43}\n".encode(), "dealer-agent.keys, line 2: "),
