@@ -94,7 +94,7 @@ WRONG: dict[str, tuple[Callable[[LogIn], str], str]] = {
     "for another dealer": (lambda log_in: log_in.token(resource=f"{LISTENS_AT}/d/other"), "for another service"),
     "with another signature": (lambda log_in: log_in.token()[:-6] + "AAAAAA", "signature"),
     "cut": (lambda log_in: log_in.token()[:100], "neither"),
-    "too long": (lambda log_in: log_in.token() + "A" * 9000, "longer"),
+    "too long": (lambda log_in: log_in.token() + "A" * 9000, "more than 8192 characters"),
     "neither": (lambda _: "not-a-token", "neither"),
     "of the dealer, and wrong": (lambda _: "dat_x_wrong", "not valid here"),
 }

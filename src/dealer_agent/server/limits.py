@@ -16,6 +16,7 @@ dealer and client. The rule of IP addresses also applies to all dealers together
 rate by the number of dealers.
 """
 
+import errno
 import fcntl
 import math
 import mmap
@@ -244,7 +245,8 @@ class RateLimits:
                 if any(magic):
                     raise ValueError(f"{path} is not a table of rate limits of this version; delete or move it")
                 # Write the zeros: in a file with a hole, a full disk would kill the worker at its first access.
-                os.pwrite(self._file, bytes(size), 0)
+                if os.pwrite(self._file, bytes(size), 0) < size:
+                    raise OSError(errno.ENOSPC, f"there is no room for {path}: make room on its disk")
                 os.pwrite(self._file, secrets.token_bytes(_KEY_BYTES), len(_MAGIC))
                 os.pwrite(self._file, _MAGIC, 0)
             return mmap.mmap(self._file, size)

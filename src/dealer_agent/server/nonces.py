@@ -20,8 +20,8 @@ from dealer_agent.storage.store import Store
 NONCE_SECONDS = round(MAX_AGE_SECONDS + 2 * GRACE_SECONDS)
 """A signature is accepted so long: from the grace before `created` to the grace after its greatest age."""
 NONCE_RULE = "nonce"
-BLOCKS = 4096
-"""A file of 8 MiB, with room for 196,608 nonces. When a part of it is full, requests are refused."""
+BLOCKS = 512
+"""A file of 1 MiB, with room for 24,576 nonces. When a part of it is full, requests are refused."""
 MAX_TOGETHER = 200
 """The most nonces of one transaction."""
 CLEAN_SECONDS = 60.0
