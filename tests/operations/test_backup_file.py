@@ -182,11 +182,14 @@ STRANGERS = {
     "a row twice": (row_of("units", lambda _: None, lines=2), "does not fit this table"),
     "a row without its owner": (row_of("unit_documents", at(1, "V-other")), "does not fit this table"),
     "a row less": (row_of("units", lambda _: b""), "other rows of the table"),
-    "keys": (with_file("dealer-agent.keys", b"k-1:" + b"A" * 43), "a file that no backup has"),
-    "a database": (with_file("dealer-agent.db", b"SQLite format 3\0"), "a file that no backup has"),
-    "a log of a database": (with_file("dealer-agent.db-wal", b"7\x7f\x06\x82"), "a file that no backup has"),
-    "a snapshot": (with_file("catalogue-snapshot.bin", b"snapshot"), "a file that no backup has"),
-    "other settings": (with_file("installation.toml", b"[installation]"), "a file that no backup has"),
+    "keys": (with_file("dealer-agent.keys", b"k-1:" + b"A" * 43), "a file that no backup of dealer-agent has"),
+    "a database": (with_file("dealer-agent.db", b"SQLite format 3\0"), "a file that no backup of dealer-agent has"),
+    "a log of a database": (
+        with_file("dealer-agent.db-wal", b"7\x7f\x06\x82"),
+        "a file that no backup of dealer-agent has",
+    ),
+    "a snapshot": (with_file("catalogue-snapshot.bin", b"snapshot"), "a file that no backup of dealer-agent has"),
+    "other settings": (with_file("installation.toml", b"[installation]"), "a file that no backup of dealer-agent has"),
 }
 """Backups that a stranger made, for somebody who restores them without a key."""
 

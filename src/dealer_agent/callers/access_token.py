@@ -125,7 +125,7 @@ def read_keys(document: bytes) -> IssuerKeys:
 def _usable(jwk: Mapping[str, Any]) -> list[PyJWK]:
     """A key once for each algorithm that it can verify; empty for a key that no signature needs."""
     kind, curve, key_id = jwk.get("kty"), jwk.get("crv"), jwk.get("kid")
-    # Whoever reads a private key here can sign with it, so it proves nothing.
+    # A private key that is published proves nothing: anybody can sign with it.
     if "d" in jwk or jwk.get("use", "sig") != "sig" or not isinstance(key_id, str | None):
         return []
     operations = jwk.get("key_ops", ["verify"])

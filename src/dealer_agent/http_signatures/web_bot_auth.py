@@ -131,8 +131,8 @@ def check_body(verified: Verified, body: bytes) -> None:
 def check_lead(verified: Verified) -> None:
     """Raises SignatureRefused if the signature does not cover what it must cover for a lead. Call `check_body` too.
 
-    The drafts leave it to the signer to cover more than the authority. Whoever sees a signature that covers no more can
-    send another lead with it. So for a lead it must cover method, path and the digest of the body, and have a nonce.
+    The drafts only require that the authority is covered. An attacker who sees such a signature can send another lead
+    with it. So for a lead it must cover method, path and the digest of the body, and have a nonce.
     """
     if verified.content_digest is None:
         raise SignatureRefused("not_covered", "The signature of a lead must cover content-digest (RFC 9530): add it.")

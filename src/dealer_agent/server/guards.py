@@ -438,7 +438,7 @@ async def pass_guards(guards: tuple[Guard, ...], incoming: IncomingRequest) -> N
 
 
 async def check_stored_nonce(incoming: IncomingRequest) -> None:
-    """Refuses a nonce that any machine has seen (401). Raises StorageError: then nobody knows."""
+    """Refuses a nonce that any machine has seen (401). Raises StorageError if the database cannot tell."""
     nonces, signature, key = incoming.service.process.nonces, incoming.signature, incoming.unchecked_nonce
     incoming.unchecked_nonce = None
     assert isinstance(nonces, StoredNonces)

@@ -2,7 +2,7 @@
 
 A nonce is remembered as long as a signature with it is accepted, at most NONCE_SECONDS. The processes of one machine
 share a file. With PostgreSQL, machines share a table: then a signed request with a nonce waits for a transaction. If
-nobody knows whether a nonce is new, the request is refused.
+the service cannot find out whether a nonce is new, it refuses the request.
 """
 
 import asyncio
