@@ -111,7 +111,7 @@ def test_a_lead_signed_by_http_message_signatures_is_verified() -> None:
 
 
 def test_http_message_signatures_verifies_what_we_sign() -> None:
-    message = Message(SIGNER.sign("POST", "dealer.example", "/v1/message:send", "", BODY, NOW))
+    message = Message(SIGNER.sign("POST", "dealer.example", "/v1/message:send", "", BODY, time.time() - 1))
     verifier = foreign.HTTPMessageVerifier(signature_algorithm=foreign.algorithms.ED25519, key_resolver=RESOLVER)
     (result,) = verifier.verify(message, expect_tag=TAG, body=BODY)
     assert result.nonce

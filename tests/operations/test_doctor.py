@@ -35,6 +35,7 @@ CHECKS = [
     "replicas",
     "feeds",
     "deliveries",
+    "quarantine",
     "withdrawals",
     "tokens",
     "issuers",
