@@ -38,7 +38,6 @@ CHECKS = [
     "quarantine",
     "withdrawals",
     "tokens",
-    "issuers",
     "mail",
     "channels",
     "public address",
