@@ -80,6 +80,7 @@ class Filled:
         now: datetime | None = None,
         drive_at: datetime | None = None,
         caller: Caller = ANONYMOUS,
+        quarantined: bool = False,
         **members: Any,
     ) -> tuple[str, str | None]:
         """Stores a lead that arrives at `now`. Returns its id and that of its visit."""
@@ -89,7 +90,7 @@ class Filled:
         agreed = {"granted_at": (now - timedelta(minutes=1)).isoformat()}
         lead = a_lead(source_agent=AGENT, **members)
         lead["consent"] |= agreed
-        prepared = PreparedLead.of(msgspec.convert(lead, LeadSubmitRequest), lead, caller, b"")
+        prepared = PreparedLead.of(msgspec.convert(lead, LeadSubmitRequest), lead, caller, b"", quarantined=quarantined)
         settings = self.settings
         with (
             Store.open(settings.database_url, settings.cipher) as store,

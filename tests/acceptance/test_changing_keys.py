@@ -310,7 +310,7 @@ def test_an_erasure_says_when_it_is_final(folder: Path, settings: str, expected:
 def test_keys_of_the_environment_make_an_erasure_final_when_the_operator_removes_them(folder: Path) -> None:
     env: dict[str, Any] = {"DEALER_AGENT_KEYS": entries(folder)}
     erase = ("leads", "erase", "--yes", "--email", "robin1@example.com", "--dir", folder)
-    refused(command_here(*erase, "--final", **env), "DEALER_AGENT_KEYS", "keys rotate --help")
+    refused(command_here(*erase, "--final", **env), "DEALER_AGENT_KEYS", "dealer-agent keys rotate", "--help")
     assert "Example1 " in command_here("leads", "list", "--dir", folder, **env).stdout
     done = command_here(*erase, **env)
     assert "replaced the key in DEALER_AGENT_KEYS" in " ".join(done.stdout.split())

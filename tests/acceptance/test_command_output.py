@@ -17,6 +17,7 @@ from tests.acceptance.filled_dealer import FEED, PROBLEM, SOUTH, STOCK, Filled, 
 from tests.acceptance.running import command_here, succeed_here
 from tests.installation.platform import DEALERS, dealer_toml
 
+from dealer_agent.callers import signed
 from dealer_agent.cli import app
 
 pytestmark = pytest.mark.outside_protocol("the output of commands")
@@ -135,6 +136,9 @@ def words_of(dealer: Filled, folder: Path, place: tuple[str, ...], edited: Path)
     forgotten = "https://forgotten.example"
     for agent in (AGENT_ORIGIN, forgotten):
         succeed_here("agents", "block", agent, "--reason", "r" * 60, *here)
+    held = [lead(caller=signed("https://doubtful.example"), quarantined=True)[0] for _ in range(3)]
+    agent_key = folder / "agent.pem"
+    succeed_here("keys", "directory", "--new", agent_key)
     revoked = succeed_here("tokens", "create", "B" * 60, *here).split("_")[1]
     keyless.mkdir(mode=0o700)
     (keyless / "dealer.toml").write_text((dealer.folder / "dealer.toml").read_text())
@@ -160,10 +164,15 @@ def words_of(dealer: Filled, folder: Path, place: tuple[str, ...], edited: Path)
         "keys list": here,
         "keys rotate": ("--forget-old", *here),
         "keys confirm-copy": here,
+        "keys directory": (str(agent_key), "--as", AGENT_ORIGIN),
         "leads list": here,
         "leads show": (shown, *here),
         "leads erase": (lead(drive_at=soon)[0], "--yes", *here),
         "leads dispose": ("--dry-run", *here),
+        "leads quarantined": here,
+        "leads release": (held[0], *here),
+        "leads refuse": (held[1], "--reason", "r" * 60, *here),
+        "leads mark": (shown, "wrong", *here),
         "appointments list": here,
         "appointments arrange": (lead()[0], *at, "--kind", "test_drive", *here),
         "appointments confirm": (requested, *at, *here),

@@ -197,10 +197,11 @@ def test_an_unknown_dealer_is_named(folder: Path, words: tuple[str, ...]) -> Non
 def commands_of_a_dealer() -> Iterator[tuple[str, ...]]:
     """All commands that work on the dealer of a folder.
 
-    Those about keys and alerts work on the installation if no dealer is named (`test_keys.py`, `tests/alerts`).
+    Those about keys, alerts and agents work on the installation if no dealer is named (`test_keys.py`, `tests/alerts`,
+    `tests/acceptance/test_agents_command.py`).
     """
     root: Any = typer.main.get_command(app)
-    for name in sorted(set(root.list_commands(None)) - {"keys", "alerts"}):
+    for name in sorted(set(root.list_commands(None)) - {"keys", "alerts", "agents"}):
         command = root.get_command(None, name)
         for inner, each in getattr(command, "commands", {}).items():
             if any("--dealer" in parameter.opts for parameter in each.params):
@@ -211,7 +212,7 @@ def arguments(words: tuple[str, ...], folder: Path) -> list[str]:
     """What a command needs to run until it opens its dealer."""
     root: Any = typer.main.get_command(app)
     command = root.get_command(None, words[0]).commands[words[1]]
-    values = {"file": str(folder / "installation.toml"), "contact": "pat@example.com", "at": "2126-03-04 10:30"}
+    values = {"file": str(folder / "installation.toml"), "contact": "pat@example.com", "at": "2126-03-04 10:30", "mark_": "spam"}
     new = str(folder / "new")
     needed = []
     for parameter in command.params:
@@ -220,7 +221,7 @@ def arguments(words: tuple[str, ...], folder: Path) -> list[str]:
             is_file = parameter.name == "file" and option.startswith("-")
             value = new if is_file else values.get(parameter.name, "something")
             needed += [option, value] if option.startswith("-") else [value]
-    if words in {("leads", "erase"), ("consent", "revoke"), ("deliveries", "retry")}:
+    if words in {("leads", "erase"), ("leads", "release"), ("leads", "refuse"), ("consent", "revoke"), ("deliveries", "retry")}:
         needed += ["something"]
     return needed
 

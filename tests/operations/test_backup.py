@@ -260,7 +260,8 @@ PROGRAM = """
     CREATE TRIGGER evil BEFORE INSERT ON tokens FOR EACH ROW EXECUTE FUNCTION evil();
     SET test.quiet = 'yes';
     INSERT INTO evil VALUES (1);
-    INSERT INTO tokens VALUES ('acceptance', 'T1', 'skills', 'any', 'x', 1, NULL);
+    INSERT INTO tokens (dealer_id, token_id, purpose, name, token_hash, created_at)
+    VALUES ('acceptance', 'T1', 'skills', 'any', 'x', 1);
 """
 """Whoever inserts a row runs a program as the user of the server."""
 
