@@ -63,11 +63,11 @@ def test_a_lead_that_cannot_be_stored_causes_an_alert_of_the_dealer(tmp_path: Pa
     alerts = f'[alerts]\nmail = ["{OWNER}"]\noff = ["feed_warned", {OF_THE_MACHINE[1:]}\n'
     set_up(tmp_path, NO_LIMITS + MAIL.format(port=mail.port) + alerts)
     with run_dealership(tmp_path) as dealership, closing(sqlite3.connect(tmp_path / DATABASE, timeout=30)) as database:
-        database.execute("ALTER TABLE leads RENAME TO leads_away")
+        database.execute("CREATE TRIGGER full BEFORE INSERT ON leads BEGIN SELECT RAISE(ABORT, 'full'); END")
         assert dealership.post(message("lead.submit")).status_code == 500
         eventually("the alert is sent", lambda: mail.taken)
         assert dealership.app.dealers.process.failed_leads == {}
-        database.execute("ALTER TABLE leads_away RENAME TO leads")
+        database.execute("DROP TRIGGER full")
     ((recipient, subject),) = subjects(mail)
     assert recipient == OWNER
     assert subject.startswith("Test Motors: 1 lead could not be stored, the last one at ")

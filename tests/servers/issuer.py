@@ -1,5 +1,6 @@
 """An issuer of access tokens: the authorization server of Authlib as a real server, with tokens as in RFC 9068."""
 
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +18,6 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from tests.acceptance.running import free_port
 
 SCOPES = ("inventory:read", "leads:write", "openid")
 
@@ -161,10 +161,11 @@ class Issuer:
 @contextmanager
 def running_issuer(**options: Any) -> Iterator[Issuer]:
     """An issuer that answers at a port of its own until the end of the block."""
-    port = free_port()
-    issuer = Issuer(f"http://127.0.0.1:{port}", **options)
-    server = uvicorn.Server(uvicorn.Config(issuer.app(), "127.0.0.1", port, log_level="warning"))
-    thread = threading.Thread(target=server.run, daemon=True)
+    # It listens before the server starts, so that early connections wait.
+    listener = socket.create_server(("127.0.0.1", 0))
+    issuer = Issuer(f"http://127.0.0.1:{listener.getsockname()[1]}", **options)
+    server = uvicorn.Server(uvicorn.Config(issuer.app(), log_level="warning"))
+    thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
     thread.start()
     try:
         yield issuer
