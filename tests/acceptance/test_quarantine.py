@@ -122,6 +122,8 @@ def test_a_mark_is_shown_and_another_one_replaces_it(tmp_path: Path) -> None:
     assert json_of(folder, "leads", "show", ids[0])["mark"] == "reached"
     agent = json_of(folder, "agents", "show", "anonymous")
     assert (agent["in_quarantine"], agent["last_30_days"]["leads"], agent["last_365_days"]["reached"]) == (0, 2, 1)
+    (listed,) = json_of(folder, "agents", "list")
+    assert (listed["leads"], listed["reached"], listed["bad"]) == (2, 1, 0)
     assert "marked it on" in succeed_here("leads", "show", ids[0], "--dir", folder)
     assert command_here("leads", "mark", "NOBODY", "sold", "--dir", folder).returncode == 1
     assert command_here("leads", "mark", ids[0], "nice", "--dir", folder).returncode == 2

@@ -90,13 +90,15 @@ LeadsOption = Annotated[
 def list_(owner: Owner) -> Table:
     """List the agents that were seen or have a policy: identity, class, state and where it comes from, and leads.
 
+    Reached and bad leads are those that staff have marked so in the last 365 days: reached or sold, wrong or spam.
     In an installation without --dealer, the list has the policies that hold for all dealers.
     """
     book, own, shared = _read_book(owner)
     agents: dict[str, SeenAgent] = {}
+    outcomes: dict[str | None, AgentOutcomes] = {}
     if owner.id != ALL_DEALERS:
         with owner.store.read(owner.id) as tx:
-            agents = seen_agents(tx)
+            agents, outcomes = seen_agents(tx), outcomes_of_agents(tx)
     with_policy = {agent: SeenAgent(agent) for agent in (*own, *shared) if agent not in CLASSES}
     agents = {ANONYMOUS_IDENTITY: SeenAgent(ANONYMOUS_IDENTITY), **with_policy, **agents}
     rows = sorted(agents.values(), key=lambda each: (each.identity != "", -each.leads, each.identity))
@@ -110,6 +112,8 @@ def list_(owner: Owner) -> Table:
         "State": lambda each: sources[each.identity].policy.state,
         "From": lambda each: _from(sources[each.identity]),
         "Leads": "leads",
+        "Reached": lambda each: (marks := _year(outcomes, each)).reached + marks.sold,
+        "Bad": lambda each: (marks := _year(outcomes, each)).wrong + marks.spam,
         "Last seen": "seen_at",
     }
     note = (
@@ -118,13 +122,18 @@ def list_(owner: Owner) -> Table:
     return Table.of("Agents", columns, rows, owner.local, notes=[note] if note else [])
 
 
+def _year(outcomes: Mapping[str | None, AgentOutcomes], agent: SeenAgent) -> Outcomes:
+    """What became of the leads of an agent in 365 days."""
+    return outcomes.get(agent.identity or None, AgentOutcomes()).year
+
+
 def _outcomes_document(owner: Owner, agent: str) -> dict[str, Any]:
     """What became of the leads of an agent in 30 and in 365 days, and how many wait; empty for other classes."""
     if owner.id == ALL_DEALERS or agent in CLASSES[1:]:
         return {}
     caller = None if agent == "anonymous" else agent
     with owner.store.read(owner.id) as tx:
-        found = outcomes_of_agents(tx).get(caller, AgentOutcomes(Outcomes(), Outcomes()))
+        found = outcomes_of_agents(tx).get(caller, AgentOutcomes())
         waiting = count_waiting(tx, caller)
     return {
         "in_quarantine": waiting,

@@ -32,8 +32,8 @@ class Outcomes(NamedTuple):
 class AgentOutcomes(NamedTuple):
     """Those of the last 30 and of the last 365 days."""
 
-    month: Outcomes
-    year: Outcomes
+    month: Outcomes = Outcomes()
+    year: Outcomes = Outcomes()
 
 
 _WITHDRAWN = select(consent_events.c.lead_id).where(
