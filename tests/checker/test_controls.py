@@ -1,12 +1,11 @@
 """Each check fails on a dealer agent that is broken in exactly that way, and no other check fails there but those of
 which it is a cause (`implied_by`).
 
-In a normal run, only this check runs. In the long one, all checks run, so that no other one fails. A check that judges
-the exchanges of the others runs after them: in a normal run, after those of its subject and of `BEFORE`.
+In a normal run, only this check runs, and those that it needs before it. In the long one, all checks run, so that no
+other one fails.
 """
 
 import os
-from dataclasses import replace
 
 import pytest
 from tests.checker.agents import HonestAgent, check_agent
@@ -14,19 +13,9 @@ from tests.checker.agents import HonestAgent, check_agent
 from dealer_agent.checker.check import checks
 from dealer_agent.checker.requirement import requirements
 from dealer_agent.self_test.defect import defects, sentences
-from dealer_agent.self_test.matrix import options_of, url_of
+from dealer_agent.self_test.matrix import checks_before, options_of, url_of
 
 WHOLE_RUN = bool(os.environ.get("SOAK"))
-READING = {"information", "facets", "search", "vehicle"}
-BEFORE = {
-    "errors": {"strict", "vehicle"},
-    "filters": {"query"},
-    "leads": {"consent"},
-    "limits": {*READING, "strict"},
-    "search": {"filters", "query", "sort"},
-    "sort": {"filters"},
-}
-"""Subjects with the requests that a check of exchanges needs, where they are not those of the reading skills."""
 pytestmark = pytest.mark.outside_protocol("checker")
 
 
@@ -60,10 +49,8 @@ def test_only_this_check_fails_on_an_agent_that_is_broken_in_this_way(
     defect = defects()[name]
     wanted = defect.requirement
     agent: HonestAgent = request.getfixturevalue("asking_for_tokens" if defect.token else "honest")
-    last = checks()[wanted].last
-    subject = requirements()[wanted].subject
-    only = {wanted, subject, *BEFORE.get(subject, READING)} if last else {wanted}
-    options = replace(options_of(defect, agent.token), only=() if WHOLE_RUN else only)
+    only = () if WHOLE_RUN else {wanted, *checks_before(defect)}
+    options = options_of(defect, agent.token, only)
     verdicts = check_agent(agent, options, defect.answer, url_of(defect))
     failed = {each.requirement.id: each.sentence for each in verdicts if each.outcome == "fail"}
     undone = {each.requirement.id: each.sentence for each in verdicts if each.outcome == "could not check"}

@@ -87,6 +87,9 @@ def check(
     self_test: Annotated[
         bool, typer.Option("--self-test", help="Check the checker: run it on dealers that are broken on purpose.")
     ] = False,
+    whole: Annotated[
+        bool, typer.Option("--whole", help="With --self-test: run all checks on each dealer. This takes much longer.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Check any dealer agent against the protocol, as a buyer sees it.
@@ -98,7 +101,7 @@ def check(
     from dealer_agent.checker.runner import Options
 
     if self_test:
-        run_self_test(only or (), as_json=as_json)
+        run_self_test(only or (), whole=whole, as_json=as_json)
         return
     if not url.startswith(("http://", "https://")):
         raise typer.BadParameter("an address begins with http:// or https://", param_hint="URL")

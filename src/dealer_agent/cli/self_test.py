@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 STYLES = {"found": "green", "missed": "bold red", "could not check": "yellow"}
 
 
-def run_self_test(only: Collection[str], *, as_json: bool) -> None:
+def run_self_test(only: Collection[str], *, whole: bool, as_json: bool) -> None:
     """Runs the defects whose names begin with one of these, prints the matrix, and ends the command.
 
-    The exit code is 1 unless each defect is found. Raises BadParameter if no defect has such a name.
+    With `whole`, each run has all checks of an interface, else those of the defect's subject. The exit code is 1 unless
+    each defect is found. Raises BadParameter if no defect has such a name.
     """
     from dealer_agent.self_test.defect import defects
     from dealer_agent.self_test.matrix import run_matrix
@@ -34,7 +35,7 @@ def run_self_test(only: Collection[str], *, as_json: bool) -> None:
     began = time.monotonic()
     with progress() as bar:
         task = bar.add_task("Checking broken dealers", total=len(chosen))
-        rows = run_matrix(chosen, lambda _: bar.advance(task))
+        rows = run_matrix(chosen, lambda _: bar.advance(task), whole=whole)
     seconds = time.monotonic() - began
     found = sum(each.found == "found" for each in rows)
     if as_json:

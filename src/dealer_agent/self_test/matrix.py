@@ -4,13 +4,14 @@ import asyncio
 import multiprocessing
 import os
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Literal
 
+from dealer_agent.checker.check import checks
 from dealer_agent.checker.requirement import Level, Requirement, requirements
 from dealer_agent.checker.revision import REVISIONS
 from dealer_agent.checker.runner import Options
@@ -31,6 +32,17 @@ CARDS = {
     **{name: f"/{name}/.well-known/agent-card.json" for name, each in REVISIONS.items() if each.is_published},
 }
 """The path of the card of each revision."""
+
+READING = {"information", "facets", "search", "vehicle"}
+BEFORE = {
+    "errors": {"strict", "vehicle"},
+    "filters": {"query"},
+    "leads": {"consent"},
+    "limits": {*READING, "strict"},
+    "search": {"filters", "query", "sort"},
+    "sort": {"filters"},
+}
+"""The subjects with the requests that a check of exchanges needs; those of READING for a subject that is not here."""
 
 Found = Literal["found", "missed", "could not check"]
 
@@ -63,8 +75,16 @@ def place_of(requirement: Requirement, defect: Defect) -> tuple[str, str, str]:
     )
 
 
-def options_of(defect: Defect, token: str | None) -> Options:
-    """The run of a defect: all requirements of its place, those of leads only if one of them must fail."""
+def checks_before(defect: Defect) -> set[str]:
+    """The subjects that must be checked before the defect can be found: its check may judge their exchanges."""
+    requirement = requirements()[defect.requirement]
+    if not checks()[requirement.id].last:
+        return set()
+    return {requirement.subject, *BEFORE.get(requirement.subject, READING)}
+
+
+def options_of(defect: Defect, token: str | None, only: Collection[str] = ()) -> Options:
+    """The run of a defect: these requirements of its place, those of leads only if one of them must fail."""
     requirement = requirements()[defect.requirement]
     revision, binding, vocabulary = place_of(requirement, defect)
     return Options(
@@ -75,6 +95,7 @@ def options_of(defect: Defect, token: str | None) -> Options:
         leads=requirement.leads,
         signer=signer() if defect.signed else None,
         rate=1e9,
+        only=only,
     )
 
 
@@ -94,10 +115,11 @@ class Dealers:
         """The dealer that a defect breaks."""
         return self.asking_for_tokens if defect.token else self.open
 
-    async def judge(self, defect: Defect) -> Row:
-        """Checks the dealer with a defect."""
+    async def judge(self, defect: Defect, *, whole: bool) -> Row:
+        """Checks the dealer with a defect: what has to do with its subject, or the whole interface."""
         dealer = self.of(defect)
-        verdicts = await dealer.check(options_of(defect, dealer.token), defect.answer, url_of(defect))
+        only = () if whole else {requirements()[defect.requirement].subject, *checks_before(defect)}
+        verdicts = await dealer.check(options_of(defect, dealer.token, only), defect.answer, url_of(defect))
         failed = dict.fromkeys(each.requirement.id for each in verdicts if each.outcome == "fail")
         undone = {each.requirement.id for each in verdicts if each.outcome == "could not check"}
         wanted = defect.requirement
@@ -115,15 +137,16 @@ async def both_dealers(folder: Path) -> AsyncIterator[Dealers]:
         yield Dealers(one, other)
 
 
-def run_matrix(chosen: Sequence[Defect], on_row: Callable[[Row], None]) -> list[Row]:
+def run_matrix(chosen: Sequence[Defect], on_row: Callable[[Row], None], *, whole: bool) -> list[Row]:
     """The rows of these defects, in their order. `on_row` gets each one when it is ready.
 
+    With `whole`, each run has all checks of an interface, else those of the defect's subject.
     One process for each processor has its own dealers. Raises RuntimeError if one of them ends early.
     """
     names = [each.name for each in chosen]
     workers = max(1, min(os.cpu_count() or 1, len(names)))
     rows = {}
-    for row in _rows([names[each::workers] for each in range(workers)]):
+    for row in _rows([names[each::workers] for each in range(workers)], whole=whole):
         rows[row.name] = row
         on_row(row)
     if len(rows) < len(names):
@@ -131,13 +154,13 @@ def run_matrix(chosen: Sequence[Defect], on_row: Callable[[Row], None]) -> list[
     return [rows[name] for name in names]
 
 
-def _rows(shares: Sequence[Sequence[str]]) -> Iterator[Row]:
+def _rows(shares: Sequence[Sequence[str]], *, whole: bool) -> Iterator[Row]:
     """The rows of all shares, each from a process of its own, as they come."""
     context = multiprocessing.get_context("spawn")
     receivers = []
     for names in shares:
         receiver, sender = context.Pipe(duplex=False)
-        context.Process(target=_judge_share, args=(names, sender), daemon=True).start()
+        context.Process(target=_judge_share, args=(names, sender, whole), daemon=True).start()
         sender.close()
         receivers.append(receiver)
     while receivers:
@@ -149,13 +172,13 @@ def _rows(shares: Sequence[Sequence[str]]) -> Iterator[Row]:
                 receivers.remove(ready)
 
 
-def _judge_share(names: Sequence[str], sender: Connection) -> None:
+def _judge_share(names: Sequence[str], sender: Connection, whole: bool) -> None:
     """Sends the row of each of these defects."""
 
     async def run(folder: Path) -> None:
         async with both_dealers(folder) as dealers:
             for name in names:
-                sender.send(await dealers.judge(defects()[name]))
+                sender.send(await dealers.judge(defects()[name], whole=whole))
 
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(run(Path(folder)))
