@@ -212,7 +212,12 @@ def arguments(words: tuple[str, ...], folder: Path) -> list[str]:
     """What a command needs to run until it opens its dealer."""
     root: Any = typer.main.get_command(app)
     command = root.get_command(None, words[0]).commands[words[1]]
-    values = {"file": str(folder / "installation.toml"), "contact": "pat@example.com", "at": "2126-03-04 10:30", "mark_": "spam"}
+    values = {
+        "file": str(folder / "installation.toml"),
+        "contact": "pat@example.com",
+        "at": "2126-03-04 10:30",
+        "mark_": "spam",
+    }
     new = str(folder / "new")
     needed = []
     for parameter in command.params:
@@ -221,7 +226,13 @@ def arguments(words: tuple[str, ...], folder: Path) -> list[str]:
             is_file = parameter.name == "file" and option.startswith("-")
             value = new if is_file else values.get(parameter.name, "something")
             needed += [option, value] if option.startswith("-") else [value]
-    if words in {("leads", "erase"), ("leads", "release"), ("leads", "refuse"), ("consent", "revoke"), ("deliveries", "retry")}:
+    if words in {
+        ("leads", "erase"),
+        ("leads", "release"),
+        ("leads", "refuse"),
+        ("consent", "revoke"),
+        ("deliveries", "retry"),
+    }:
         needed += ["something"]
     return needed
 
