@@ -10,6 +10,7 @@ import pytest
 from tests.acceptance.asking import asked
 from tests.acceptance.dealers import stocked_dealer
 from tests.acceptance.key_files import LEADS, wanted
+from tests.acceptance.known_agent import Known, known_agent
 from tests.acceptance.running import Running, serving, succeed_here
 
 
@@ -59,3 +60,10 @@ def with_leads(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Pat
         return folder
 
     return copied
+
+
+@pytest.fixture(scope="module")
+def known(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Known]:
+    """A service that knows an agent."""
+    with known_agent(tmp_path_factory.mktemp("signing")) as made:
+        yield made

@@ -14,16 +14,12 @@ import httpx
 import pytest
 from tests.acceptance.asking import body, lead
 from tests.acceptance.dealers import stocked_dealer
+from tests.acceptance.known_agent import LOCAL_DIRECTORIES
 from tests.acceptance.running import Running, command_here, eventually, serving
 from tests.servers.key_directory import KeyDirectory, key_directory, new_key
 from tests.storage.databases import fresh_schema
 
 from dealer_agent.http_signatures.signing import Signer
-
-SETTINGS = """
-[service]
-private_networks = ["127.0.0.0/8", "::1"]
-"""
 
 
 @dataclass
@@ -68,7 +64,7 @@ def service(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
                 fresh_schema(request.getfixturevalue("postgresql_server"))
             )
         directory = opened.enter_context(key_directory(folder))
-        dealer = stocked_dealer(folder / "dealer", SETTINGS, None, **environment)
+        dealer = stocked_dealer(folder / "dealer", LOCAL_DIRECTORIES, None, **environment)
         file = dealer / "dealer.toml"
         file.write_text(file.read_text("utf-8").replace('health = ""', 'health = ""\nbad_tokens = ""'), "utf-8")
         environment["SSL_CERT_FILE"] = str(directory.trusted)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.acceptance.conftest import Guarded
 from tests.acceptance.dealers import HONDA_VIN
+from tests.acceptance.known_agent import Known
 from tests.acceptance.running import Running
 from tests.acceptance.test_generated_clients import run
 from tests.acceptance.test_javascript_client import installed
@@ -50,9 +51,9 @@ def test_it_passes_its_tests_against_a_running_service(node: Path, service: Runn
     assert counts["skipped"] == "0", done
 
 
-def programs(page: Path = GUIDE) -> Iterator[str]:
-    """The TypeScript programs of a page, in their order."""
-    yield from re.findall(r"^```ts\n(.*?)^```", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+def programs(page: Path = GUIDE, language: str = "ts") -> Iterator[str]:
+    """The TypeScript or JavaScript programs of a page, in their order."""
+    yield from re.findall(rf"^```{language}\n(.*?)^```", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
 
 
 def test_the_program_beside_those_in_python_is_that_of_the_guide() -> None:
@@ -89,3 +90,23 @@ def test_its_package_has_the_version_of_the_project_and_no_dependencies_at_run_t
     assert "dependencies" not in package
     assert [name for name, each in lock["packages"].items() if name and not each.get("dev")] == []
     assert not any("resolved" in each for each in lock["packages"].values())
+
+
+@pytest.mark.requirement("signed-requests")
+def test_the_service_knows_who_calls_with_the_typescript_client(node: Path, known: Known, tmp_path: Path) -> None:
+    (tmp_path / "node_modules").mkdir()
+    (tmp_path / "node_modules" / "dealer-agent-client").symlink_to(CLIENT)
+    program = tmp_path / "signed.mjs"
+    (text,) = programs(language="js")
+    for written, real in (
+        ("http://127.0.0.1:8080", known.url),
+        ("agent.pem", str(known.file)),
+        ("https://agent.example", known.directory.origin),
+    ):
+        text = text.replace(written, real)
+    program.write_text(text, "utf-8")
+
+    def search() -> None:
+        assert run(node, program, cwd=tmp_path).stdout.strip() == "1"
+
+    assert known.caller_of(search) == known.directory.origin

@@ -20,6 +20,7 @@ import { everyListing, type ListedPage, type Listing, type SkippedListing } from
 import { fittingLead, readReply, requestBody, type SkillReply } from "./replies.js";
 import { DEFAULT_RETRIES, repeated, type Repeatable, type Retries } from "./retries.js";
 import { isObject, listed, problemsOf } from "./shapes.js";
+import type { Signer } from "./signing.js";
 import { Transport, type CallOptions, type HttpExchange } from "./transport.js";
 
 const TIMEOUT_MS = 30_000;
@@ -35,6 +36,8 @@ export interface DiscoverOptions extends CallOptions {
   readonly token?: string | undefined;
   /** Further origins that may get the token, such as `https://api.dealer.example`. */
   readonly tokenOrigins?: readonly string[];
+  /** Signs each request to a skill, so that the dealer knows who calls. */
+  readonly signer?: Signer | undefined;
   /** By default JSON-RPC if the card has it, else HTTP+JSON. */
   readonly binding?: Binding | undefined;
   /** Refuses a card without a valid signature by a key on its own origin, and uses only what is signed. */
@@ -127,6 +130,7 @@ export class DealerAgent {
       fetch: options.fetch ?? globalThis.fetch.bind(globalThis),
       token: options.token,
       tokenOrigins: new Set([address, ...(options.tokenOrigins ?? []).map(webAddress)].map(origin)),
+      signer: options.signer,
       userAgent: options.userAgent,
       headers: options.headers ?? {},
       timeoutMs: options.timeoutMs ?? TIMEOUT_MS,
@@ -239,7 +243,7 @@ export class DealerAgent {
       headers: { "Content-Type": "application/json", "A2A-Version": "1.0", ...extension },
       body: requestBody(this.card, skill, members, messageId),
       maxBytes: MOST_REPLY_BYTES,
-      withToken: true,
+      asCaller: true,
       signal: options.signal,
       timeoutMs: options.timeoutMs,
     });

@@ -36,4 +36,5 @@ export type { SkippedListing } from "./paging.js";
 export type { SkillReply } from "./replies.js";
 export type { Retries } from "./retries.js";
 export type { JsonObject } from "./shapes.js";
+export { Signer } from "./signing.js";
 export type { CallOptions, HttpExchange } from "./transport.js";

@@ -6,6 +6,7 @@
 import { origin } from "./card.js";
 import { Aborted, MalformedResponse, Unreachable, type DealerAgentError } from "./errors.js";
 import { VERSION } from "./generated/tables.js";
+import type { Signer } from "./signing.js";
 
 const USER_AGENT = `dealer-agent-client/${VERSION}`;
 
@@ -47,18 +48,22 @@ export interface TransportOptions {
   readonly fetch: typeof fetch;
   readonly token: string | undefined;
   readonly tokenOrigins: ReadonlySet<string>;
+  readonly signer: Signer | undefined;
   readonly userAgent: string | undefined;
   readonly headers: Readonly<Record<string, string>>;
   readonly timeoutMs: number;
   readonly onExchange: ((exchange: HttpExchange) => void) | undefined;
 }
 
-/** One request. `maxBytes` bounds the response. `withToken` sends the token, if the URL may have it. */
+/**
+ * One request. `maxBytes` bounds the response. `asCaller` proves who calls: it signs the request if there is a signer,
+ * and sends the token if the URL may have it.
+ */
 export interface Sending extends CallOptions {
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string;
   readonly maxBytes: number;
-  readonly withToken?: boolean;
+  readonly asCaller?: boolean;
 }
 
 /** Sends single requests. */
@@ -77,13 +82,14 @@ export class Transport {
 
   /** Sends one request, without redirects. Throws Unreachable, Aborted, or MalformedResponse for too many bytes. */
   async send(method: "GET" | "POST", url: URL, sending: Sending): Promise<Received> {
-    const { fetch, token, userAgent, onExchange } = this.options;
+    const { fetch, token, signer, userAgent, onExchange } = this.options;
     const requestHeaders: Record<string, string> = {
       "User-Agent": userAgent === undefined ? USER_AGENT : `${userAgent} ${USER_AGENT}`,
       ...this.options.headers,
       ...sending.headers,
+      ...(sending.asCaller === true ? await signer?.sign(method, url, sending.body) : {}),
     };
-    const hasToken = sending.withToken === true && token !== undefined && this.mayHaveToken(url);
+    const hasToken = sending.asCaller === true && token !== undefined && this.mayHaveToken(url);
     const began = performance.now();
     const deadline = new Deadline(sending.timeoutMs ?? this.options.timeoutMs, sending.signal);
     let exchange = { status: 0, headers: {}, body: "" };
