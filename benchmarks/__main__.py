@@ -18,6 +18,7 @@ from benchmarks.machine import circumstances
 from benchmarks.metrics import metrics_figures
 from benchmarks.platform import extent_of, platform_figures
 from benchmarks.scale import scale_figures
+from benchmarks.signatures import signature_figures
 from benchmarks.wire import PLANS, QUICK_PLANS, wire_figures
 from benchmarks.wrk import require_wrk
 
@@ -94,6 +95,15 @@ def _show_metrics(console: Console, found: Any) -> None:
     console.print(report.target_table(targets.metrics_targets(found)))
 
 
+def _signatures(options: Options, say: Say) -> Any:
+    return signature_figures(5 if options.quick else 20, say)
+
+
+def _show_signatures(console: Console, found: Any) -> None:
+    console.print(report.signatures_table(found))
+    console.print(report.target_table(targets.signature_targets(found)))
+
+
 def _platform(options: Options, say: Say) -> Any:
     return platform_figures(extent_of(options.dealers, quick=options.quick), say)
 
@@ -132,6 +142,7 @@ PARTS = {
         plots.plot_imports,
     ),
     "metrics": Part("a request with metrics and without", 2, _metrics, _show_metrics, lambda *_: None),
+    "signatures": Part("a signed request beside an anonymous one", 1, _signatures, _show_signatures, lambda *_: None),
     "platform": Part("many dealers in one service on PostgreSQL", 40, _platform, _show_platform, plots.plot_platform),
     "fairness": Part("one dealer's flood or lock, beside other dealers", 2, _fairness, _show_fairness, lambda *_: None),
 }

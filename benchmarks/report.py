@@ -9,6 +9,7 @@ from benchmarks.leads import BARE, CONNECTIONS, STEADY_RATE, WORKERS, LeadFigure
 from benchmarks.metrics import SCRAPE_SECONDS, MetricsFigures
 from benchmarks.platform import BUDGET_MIB, WARM_CONNECTIONS, WARM_RATE, PlatformFigures
 from benchmarks.scale import ScaleFigures
+from benchmarks.signatures import SignatureFigures
 from benchmarks.steady import Steady
 from benchmarks.targets import Target
 from benchmarks.wire import SDK, SERVERS, WireFigures
@@ -85,6 +86,19 @@ def metrics_tables(found: MetricsFigures) -> Iterator[Table]:
     read = _table("Reading all metrics", "", "Processor time, ms", f"Of a core, every {SCRAPE_SECONDS} s")
     read.add_row("once", f"{found.scrape_milliseconds:.1f}", f"{found.scrape_share:.2%}")
     yield read
+
+
+def signatures_table(found: SignatureFigures) -> Table:
+    """Processor time of a search that is signed and one that is not."""
+    table = _table(
+        "Processor time of a request in the process, µs",
+        *("", "Anonymous", "Signed", "More", "Of that Ed25519"),
+    )
+    figure = found.search
+    table.add_row(
+        figure.load, f"{figure.off:,.0f}", f"{figure.on:,.0f}", f"{figure.more:,.0f}", f"{found.ed25519:,.0f}"
+    )
+    return table
 
 
 def fairness_table(found: FairnessFigures) -> Table:

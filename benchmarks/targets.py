@@ -11,6 +11,7 @@ from benchmarks.fairness import LEAD, FairnessFigures
 from benchmarks.leads import STEADY_RATE, LeadFigures
 from benchmarks.metrics import SEARCH, MetricsFigures
 from benchmarks.platform import BUDGET_MIB, WARM_RATE, PlatformFigures
+from benchmarks.signatures import SignatureFigures
 from benchmarks.wire import BARE, OURS, SDK, WireFigures
 
 COST_LIMIT = "the bare server is written in C; ours adds Python: checks, decoding, filters and the head of the response"
@@ -22,6 +23,8 @@ MOST_CPU = {SQLITE: 0.7, POSTGRESQL: 1.0}
 
 
 MOST_METRICS_CPU = 1.03
+MOST_SIGNATURE_CPU = 300
+"""Microseconds."""
 SHARED_LIMIT = "flood, clients and database use the same cores, and a turn reads all connections of the flood"
 
 
@@ -132,6 +135,11 @@ def platform_targets(found: PlatformFigures) -> Iterator[Target]:
     for change in found.visible:
         share = change.in_time / change.times
         yield Target(f"dealers {change.what}: share seen by all workers in 2 s", share, least=1, limit=BUSY_LIMIT)
+
+
+def signature_targets(found: SignatureFigures) -> Iterator[Target]:
+    """The target of the cost of a signature."""
+    yield Target(f"{SEARCH}: signed over anonymous, µs of CPU", found.search.more, most=MOST_SIGNATURE_CPU)
 
 
 def fairness_targets(found: FairnessFigures) -> Iterator[Target]:

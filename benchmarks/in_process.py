@@ -1,0 +1,138 @@
+"""Requests to the whole service except the network, in this process, in two forms in turn.
+
+The forms are sent after every few requests in turn, so that other work of the machine disturbs both alike. The ratio is
+taken within a round, and then the median of the rounds.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any, NamedTuple, cast
+
+import uvicorn
+from msgspec import Struct
+from starlette.types import Send
+from uvicorn.server import ServerState
+
+from dealer_agent.bootstrap import application
+from dealer_agent.config.installation import load_served
+from dealer_agent.server.connection import BoundedConnection
+
+CONNECTIONS = 16
+
+
+class Compared(Struct, frozen=True):
+    """One load: microseconds of processor time for a request without and with something, and the ratio: its median, and
+    the range of the middle half of the rounds. `more` is the median of what a request with it costs more."""
+
+    load: str
+    off: float
+    on: float
+    ratio: float
+    low: float
+    high: float
+    more: float
+
+
+class InProcess(NamedTuple):
+    """The service in this process."""
+
+    app: Any
+    state: dict[str, Any]
+
+    @property
+    def service(self) -> Any:
+        """The service of the only dealer."""
+        (service,) = self.app.dealers.opened.values()
+        return service
+
+    async def round(
+        self, without: Sequence[bytes], with_it: Sequence[bytes], switch: Callable[[bool], None] = lambda _: None
+    ) -> tuple[float, float]:
+        """Microseconds of processor time for a request without something and with it, which `switch` turns on."""
+        config = uvicorn.Config(self.app, http=BoundedConnection, lifespan="off", ws="none", log_level="critical")
+        sinks = [_Sink() for _ in range(CONNECTIONS)]
+        connections = [BoundedConnection(config, ServerState(), self.state, asyncio.get_running_loop()) for _ in sinks]
+        for connection, sink in zip(connections, sinks, strict=True):
+            connection.connection_made(cast(asyncio.Transport, sink))
+        spent, answered = [0.0, 0.0], 0
+        for is_second in (False, True):
+            for number, first in enumerate(range(0, len(without), CONNECTIONS)):
+                on = is_second == bool(number % 2)
+                part = (with_it if on else without)[first : first + CONNECTIONS]
+                switch(on)
+                answered += len(part)
+                before = time.thread_time()
+                for connection, request in zip(connections, part, strict=False):
+                    connection.data_received(request)
+                while sum(sink.answers for sink in sinks) < answered:
+                    await asyncio.sleep(0)
+                spent[on] += time.thread_time() - before
+        for connection in connections:
+            connection.connection_lost(OSError())
+        return spent[0] / len(without) * 1e6, spent[1] / len(without) * 1e6
+
+
+@asynccontextmanager
+async def in_process(folder: Path) -> AsyncIterator[InProcess]:
+    """Starts the service of a dealer's folder."""
+    app = application(load_served(folder, {}, "http://127.0.0.1:8080"))
+    state: dict[str, Any] = {}
+    started, over = asyncio.Event(), asyncio.Event()
+
+    async def receive() -> dict[str, str]:
+        if started.is_set():
+            await over.wait()
+        return {"type": "lifespan"}
+
+    async def send(_: dict[str, Any]) -> None:
+        started.set()
+
+    running = asyncio.create_task(app({"type": "lifespan", "state": state}, receive, cast(Send, send)))
+    await started.wait()
+    try:
+        yield InProcess(app, state)
+    finally:
+        over.set()
+        await running
+
+
+def compared(load: str, rounds: Sequence[tuple[float, float]]) -> Compared:
+    """The figure of several rounds."""
+    off, on = zip(*rounds, strict=True)
+    ratios = [with_it / without for without, with_it in rounds]
+    low, _, high = quantiles(ratios, n=4, method="inclusive")
+    more = median(with_it - without for without, with_it in rounds)
+    return Compared(load, median(off), median(on), median(ratios), low, high, more)
+
+
+class _Sink(asyncio.Transport):
+    """A transport that takes everything, and counts the responses. Another response than 200 ends the measurement."""
+
+    answers = 0
+
+    def __init__(self) -> None:
+        super().__init__({"peername": ("127.0.0.1", 40_000), "sockname": ("127.0.0.1", 80)})
+
+    def write(self, data: Any) -> None:
+        if data[:7] == b"HTTP/1.":
+            assert data[9:12] == b"200", bytes(data[:500])
+            self.answers += 1
+
+    def is_closing(self) -> bool:
+        return False
+
+    def pause_reading(self) -> None:
+        pass
+
+    def resume_reading(self) -> None:
+        pass
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
+    def get_write_buffer_size(self) -> int:
+        return 0
