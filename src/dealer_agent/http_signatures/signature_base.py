@@ -46,7 +46,7 @@ def signature_base(
     lines: dict[str, str] = {}
     for component in components:
         name, of = component
-        identifier = f'"{name}"{write_parameters(of)}'
+        identifier = f'"{name}"{write_parameters(of)}' if of else f'"{name}"'
         if identifier in lines:
             raise SignatureRefused("malformed", f"The signature covers {identifier} twice: name each component once.")
         lines[identifier] = _value(name, of, message, fields)

@@ -159,9 +159,14 @@ def signatures_with_tag(fields: Fields, tag: str, limit: int) -> list[_Found]:
     for label, (components, parameters) in inputs.items():
         if parameters.get("tag") != tag or type(parameters["tag"]) is not str:
             continue
-        if not isinstance(components, list) or any(type(name) is not str for name, _ in components):
-            raise SignatureRefused("malformed", "A member of signature-input is not a list of strings: correct it.")
-        if len(parameters) > MAX_PARAMETERS or any(len(of) > MAX_PARAMETERS for _, of in components):
+        if not isinstance(components, list):
+            raise _not_strings()
+        longest = len(parameters)
+        for name, of in components:
+            if type(name) is not str:
+                raise _not_strings()
+            longest = max(longest, len(of)) if of else longest
+        if longest > MAX_PARAMETERS:
             raise SignatureRefused("too_large", f"The signature has more than {MAX_PARAMETERS} parameters: send fewer.")
         signature = fields.dictionary("signature").get(label, (None, {}))[0]
         if not isinstance(signature, bytes):
@@ -170,6 +175,10 @@ def signatures_with_tag(fields: Fields, tag: str, limit: int) -> list[_Found]:
             )
         found.append(_Found(label, components, parameters, signature))
     return found
+
+
+def _not_strings() -> SignatureRefused:
+    return SignatureRefused("malformed", "A member of signature-input is not a list of strings: correct it.")
 
 
 def _find_signature(fields: Fields) -> _Found | None:

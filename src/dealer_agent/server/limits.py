@@ -210,14 +210,17 @@ class RateLimits:
             if after > amount and ends - now > wait:
                 wait = ends - now
             updates.append((offset, owner, ends, after if after > 0 else 0))
+        replaced = -1
         if not wait and not self._forgets and updates[0][0] < 0:
-            at = self._first_to_expire(start, limits)
-            wait = max(0.0, _COUNTED.unpack_from(table, at + _OWNER_BYTES)[0] - now)
-        if wait:
+            replaced, ends = self._first_to_expire(start, limits)
+            wait = ends - now
+        if wait > 0:
             return max(1, math.ceil(wait))
         for offset, owner, ends, count in updates:
-            at = offset if offset >= 0 else self._first_to_expire(start, limits)
-            _COUNTER.pack_into(table, at, owner, ends, count)
+            if offset < 0:
+                offset = replaced if replaced >= 0 else self._first_to_expire(start, limits)[0]
+                replaced = -1
+            _COUNTER.pack_into(table, offset, owner, ends, count)
         return None
 
     def _find_later(self, owner: bytes, offset: int, start: int) -> int:
@@ -227,12 +230,15 @@ class RateLimits:
             offset = self._table.find(owner, offset + 1, start + _SET_BYTES)
         return offset
 
-    def _first_to_expire(self, start: int, limits: list[_Limit]) -> int:
-        """The offset of the counter in the set at `start` that expires first, and belongs to none of the limits."""
-        table, owners = self._table, {owner for _, _, owner in limits}
-        offsets = range(start, start + _SET_BYTES, _COUNTER_BYTES)
-        others = [offset for offset in offsets if table[offset : offset + _OWNER_BYTES] not in owners]
-        return min(others, key=lambda offset: _COUNTED.unpack_from(table, offset + _OWNER_BYTES)[0])
+    def _first_to_expire(self, start: int, limits: list[_Limit]) -> tuple[int, float]:
+        """Offset and end of the counter in the set at `start` that expires first, and belongs to none of the limits."""
+        owners = {owner for _, _, owner in limits}
+        counters = _COUNTER.iter_unpack(self._table[start : start + _SET_BYTES])
+        found, first = -1, math.inf
+        for offset, (owner, ends, _) in zip(range(start, start + _SET_BYTES, _COUNTER_BYTES), counters, strict=True):
+            if ends < first and owner not in owners:
+                found, first = offset, ends
+        return found, first
 
     def _open_table(self, path: Path) -> mmap.mmap:
         """Maps the shared table of counters. The first worker creates it, while the lock keeps the others out."""
