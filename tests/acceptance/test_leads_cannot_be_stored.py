@@ -166,7 +166,7 @@ def test_a_lead_that_is_being_stored_is_waited_for_and_a_retry_with_its_key_find
 
 @pytest.mark.requirement("refused-in-time", "readiness")
 def test_on_a_full_disk_leads_are_refused_and_are_taken_again_when_there_is_room(tmp_path: Path) -> None:
-    with small_disk(tmp_path / "disk") as disk:
+    with small_disk(tmp_path / "disk", "12m") as disk:
         # The log is on the same disk, as in the folder of a dealer who arranged nothing else.
         running = start(stocked_dealer(disk / "store", ONE_SECOND))
         try:
