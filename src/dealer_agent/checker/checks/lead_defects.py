@@ -353,6 +353,7 @@ async def _(target: Target, row: Row) -> None:
         return
     exchange = await submit(target, _valid(target, row))
     if not is_answered(exchange):
+        need(exchange.status != 413, "The dealer takes no lead of this size.")
         refused = refusal_of(exchange)
         # What else a lead must have, and whether the dealer has the vehicle or the time, is not about the value.
         need(refused.code not in OF_OTHERS, f"The lead is refused for another reason: {refused.code}.")
