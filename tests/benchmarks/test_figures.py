@@ -3,7 +3,8 @@
 import pytest
 from benchmarks.answers import Agreement, Reply, WrongAnswerError, agreement, check_refusals, check_replies
 from benchmarks.buyers import Ask
-from benchmarks.metrics import SEARCH, VEHICLE, MetricsFigure, MetricsFigures
+from benchmarks.in_process import Compared
+from benchmarks.metrics import SEARCH, VEHICLE, MetricsFigures
 from benchmarks.targets import Target, metrics_targets
 from benchmarks.wire import OURS, SDK, Plan, _turns
 from benchmarks.wrk import Load, load_of, median_load
@@ -101,6 +102,6 @@ def test_counting_a_search_and_reading_the_metrics_cost_at_most_three_percent(
     ratio: float, milliseconds: float, met: bool
 ) -> None:
     """30 ms every 15 s are 0.2 % of a core."""
-    figures = [MetricsFigure(load, 100, 100 * ratio, ratio, ratio, ratio) for load in (VEHICLE, SEARCH)]
+    figures = [Compared(load, 100, 100 * ratio, ratio, ratio, ratio, 0) for load in (VEHICLE, SEARCH)]
     (target,) = metrics_targets(MetricsFigures(figures, milliseconds))
     assert target.met == met
