@@ -19,18 +19,18 @@ class Fields:
 
     def __init__(self, headers: Headers, limit: int = MAX_FIELD_BYTES) -> None:
         self._limit = limit
-        self._lines: dict[bytes, list[bytes]] = {}
-        for name, value in headers:
-            self._lines.setdefault(name, []).append(value)
-        self._values: dict[str, str | None] = {}
+        self._values = dict(headers)
+        if len(self._values) < len(headers):
+            self._values = {}
+            for name, line in headers:
+                earlier = self._values.get(name)
+                self._values[name] = line if earlier is None else earlier.strip(b" \t") + b", " + line.strip(b" \t")
         self._dictionaries: dict[str, Mapping[str, Any]] = {}
 
     def value(self, name: str) -> str | None:
         """The value of a field: its lines, joined with a comma (RFC 9421, section 2.1)."""
-        if name not in self._values:
-            lines = self._lines.get(name.encode("latin-1", "replace"), [])
-            self._values[name] = b", ".join([line.strip(b" \t") for line in lines]).decode("latin-1") if lines else None
-        return self._values[name]
+        found = self._values.get(name.encode("latin-1", "replace"))
+        return None if found is None else found.strip(b" \t").decode("latin-1")
 
     def dictionary(self, name: str) -> Mapping[str, Any]:
         """The members of a dictionary field; empty if it is absent. Raises SignatureRefused.

@@ -80,8 +80,6 @@ def verify_request(
     Returns None for a request that has no signature with the tag of Web Bot Auth, or one that names no key directory.
     Raises SignatureRefused. Only the first such signature counts.
     """
-    if not any(name == b"signature-input" for name, _ in request.headers):
-        return None
     fields = Fields(request.headers)
     found = _find_signature(fields)
     origin = None if found is None else _find_origin(fields, found)
