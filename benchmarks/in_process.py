@@ -5,9 +5,10 @@ taken within a round, and then the median of the rounds.
 """
 
 import asyncio
+import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any, NamedTuple, cast
@@ -17,11 +18,16 @@ from msgspec import Struct
 from starlette.types import Send
 from uvicorn.server import ServerState
 
+from benchmarks.buyers import LOADS, asks
+from benchmarks.dealership import make_dealer
+from benchmarks.servers import dealer_agent
+from benchmarks.wire import write_stock
 from dealer_agent.bootstrap import application
 from dealer_agent.config.installation import load_served
 from dealer_agent.server.connection import BoundedConnection
 
 CONNECTIONS = 16
+VEHICLES = 1_000
 
 
 class Compared(Struct, frozen=True):
@@ -76,6 +82,23 @@ class InProcess(NamedTuple):
         for connection in connections:
             connection.connection_lost(OSError())
         return spent[0] / len(without) * 1e6, spent[1] / len(without) * 1e6
+
+
+@contextmanager
+def stocked_dealer(
+    loads: Collection[str], progress: Callable[[str], None]
+) -> Iterator[tuple[Path, dict[str, list[bytes]]]]:
+    """The folder of a dealer with vehicles, and the bodies of requests to it by load."""
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        progress(f"a dealer with {VEHICLES:,} vehicles")
+        make_dealer(folder / "dealer", VEHICLES)
+        with (folder / "dealer" / "dealer.toml").open("a", encoding="utf-8") as settings:
+            # The log of this process would fill the terminal.
+            settings.write('\n[logs]\nlevel = "error"\n')
+        with dealer_agent(folder / "dealer") as server:
+            stock = write_stock(server, folder)
+        yield folder / "dealer", {load: [ask.body for ask in asks(LOADS[load], stock)] for load in loads}
 
 
 @asynccontextmanager

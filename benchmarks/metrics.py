@@ -6,7 +6,6 @@ the wire. The time to read all metrics once is measured on its own.
 
 import asyncio
 import os
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,16 +13,12 @@ from pathlib import Path
 from msgspec import Struct
 from prometheus_client import CollectorRegistry, generate_latest
 
-from benchmarks.buyers import LOADS, asks, post
-from benchmarks.dealership import make_dealer
-from benchmarks.in_process import Compared, compared, in_process
-from benchmarks.servers import dealer_agent
-from benchmarks.wire import write_stock
+from benchmarks.buyers import post
+from benchmarks.in_process import Compared, compared, in_process, stocked_dealer
 from dealer_agent.server.metrics import FOLDER_VARIABLE
 from dealer_agent.server.metrics_collector import WorkerCollector
 
 SEARCH, VEHICLE = "inventory.search", "inventory.vehicle"
-VEHICLES = 1_000
 REQUESTS = 800
 CONNECTIONS = 16
 SCRAPES = 20
@@ -49,21 +44,13 @@ class MetricsFigures(Struct, frozen=True):
 
 def metrics_figures(rounds: int, progress: Callable[[str], None]) -> MetricsFigures:
     """Measures searches and single vehicles."""
-    with tempfile.TemporaryDirectory() as made:
-        folder = Path(made)
-        progress(f"a dealer with {VEHICLES:,} vehicles")
-        make_dealer(folder / "dealer", VEHICLES)
-        with (folder / "dealer" / "dealer.toml").open("a", encoding="utf-8") as settings:
-            # The log of this process would fill the terminal.
-            settings.write('\n[logs]\nlevel = "error"\n')
-        with dealer_agent(folder / "dealer") as server:
-            stock = write_stock(server, folder)
-        requests = {load: [post(ask.body) for ask in asks(LOADS[load], stock)][:REQUESTS] for load in (SEARCH, VEHICLE)}
-        sockets = folder / "s"
+    with stocked_dealer([SEARCH, VEHICLE], progress) as (folder, bodies):
+        requests = {load: [post(body) for body in of][:REQUESTS] for load, of in bodies.items()}
+        sockets = folder.parent / "s"
         sockets.mkdir()
         os.environ[FOLDER_VARIABLE] = str(sockets)
         try:
-            return asyncio.run(_measured(folder / "dealer", sockets, requests, rounds, progress))
+            return asyncio.run(_measured(folder, sockets, requests, rounds, progress))
         finally:
             del os.environ[FOLDER_VARIABLE]
 

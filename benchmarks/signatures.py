@@ -4,7 +4,6 @@ The keys of the agent are known. The verification of Ed25519 alone is the part t
 """
 
 import asyncio
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -14,17 +13,13 @@ from statistics import median
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from msgspec import Struct
 
-from benchmarks.buyers import LOADS, asks, post
-from benchmarks.dealership import make_dealer
-from benchmarks.in_process import Compared, InProcess, compared, in_process
-from benchmarks.servers import dealer_agent
-from benchmarks.wire import write_stock
+from benchmarks.buyers import post
+from benchmarks.in_process import Compared, InProcess, compared, in_process, stocked_dealer
 from dealer_agent.http_signatures.directory import directory_document
 from dealer_agent.http_signatures.keys import private_key_of
 from dealer_agent.http_signatures.signing import Signer
 from dealer_agent.storage.key_sets import ask_for_keys, put_keys
 
-VEHICLES = 1_000
 REQUESTS = 400
 ORIGIN = "https://agent.example"
 HOST = "127.0.0.1:8080"
@@ -42,17 +37,8 @@ class SignatureFigures(Struct, frozen=True):
 
 def signature_figures(rounds: int, progress: Callable[[str], None]) -> SignatureFigures:
     """Measures searches."""
-    with tempfile.TemporaryDirectory() as made:
-        folder = Path(made)
-        progress(f"a dealer with {VEHICLES:,} vehicles")
-        make_dealer(folder / "dealer", VEHICLES)
-        with (folder / "dealer" / "dealer.toml").open("a", encoding="utf-8") as settings:
-            # The log of this process would fill the terminal.
-            settings.write('\n[logs]\nlevel = "error"\n')
-        with dealer_agent(folder / "dealer") as server:
-            stock = write_stock(server, folder)
-        bodies = [ask.body for ask in asks(LOADS[SEARCH], stock)][:REQUESTS]
-        return asyncio.run(_measured(folder / "dealer", bodies, min(rounds, MOST_ROUNDS), progress))
+    with stocked_dealer([SEARCH], progress) as (folder, bodies):
+        return asyncio.run(_measured(folder, bodies[SEARCH][:REQUESTS], min(rounds, MOST_ROUNDS), progress))
 
 
 async def _measured(
