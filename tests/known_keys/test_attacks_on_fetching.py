@@ -1,17 +1,12 @@
 """Strangers name the sources of keys. They cannot keep those of others away (docs/explanation/attacks.md)."""
 
 import asyncio
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
-from tests.delivery.certificates import server_certificate
 from tests.http_signatures.signed import KEY
-from tests.known_keys.agents import Agent, agent
+from tests.known_keys.agents import Agent
 from tests.known_keys.test_known_keys import OWNER, Service
-from tests.storage.current import make_current
-from tests.storage.samples import CIPHER
 
 from dealer_agent.http_signatures.directory import MAX_BYTES as LARGEST
 from dealer_agent.http_signatures.directory import directory_document
@@ -32,21 +27,6 @@ from dealer_agent.storage.store import Store
 
 pytestmark = pytest.mark.requirement("known-keys")
 NOW = datetime.now(UTC)
-
-
-@pytest.fixture
-def store(database_url: str) -> Iterator[Store]:
-    make_current(database_url)
-    with Store.open(database_url, CIPHER) as opened:
-        yield opened
-
-
-@pytest.fixture
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Agent]:
-    context, trusted = server_certificate(tmp_path)
-    monkeypatch.setenv("SSL_CERT_FILE", str(trusted))
-    with agent(context) as running:
-        yield running
 
 
 def has_keys(store: Store, source: str) -> bool:

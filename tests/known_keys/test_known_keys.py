@@ -3,18 +3,13 @@
 import asyncio
 import time
 import tracemalloc
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_network
-from pathlib import Path
 
 import msgspec
 import pytest
-from tests.delivery.certificates import server_certificate
 from tests.http_signatures.signed import KEY, P256
-from tests.known_keys.agents import Agent, agent
-from tests.storage.current import make_current
-from tests.storage.samples import CIPHER
+from tests.known_keys.agents import Agent
 
 from dealer_agent.http_signatures.directory import KeySet, directory_document
 from dealer_agent.jobs.loop import JobLoop
@@ -29,21 +24,6 @@ from dealer_agent.storage.store import Store
 pytestmark = pytest.mark.requirement("known-keys")
 OWNER = "example-motors"
 HERE = AddressRule((ip_network("127.0.0.0/8"),))
-
-
-@pytest.fixture
-def store(database_url: str) -> Iterator[Store]:
-    make_current(database_url)
-    with Store.open(database_url, CIPHER) as opened:
-        yield opened
-
-
-@pytest.fixture
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Agent]:
-    context, trusted = server_certificate(tmp_path)
-    monkeypatch.setenv("SSL_CERT_FILE", str(trusted))
-    with agent(context) as running:
-        yield running
 
 
 class Service:
