@@ -66,6 +66,9 @@ def test_a_stranger_is_quarantined_and_a_person_lets_it_through_with_what_the_ma
         assert first["status"] == "received"
         assert json_of(folder, "leads", "list") == []
         (waits,) = json_of(folder, "leads", "quarantined")
+        assert "1 lead in quarantine: see dealer-agent leads quarantined" in succeed_here(
+            "leads", "list", "--dir", folder
+        )
         assert (waits["id"], waits["sender"]) == (first["lead_id"], "anonymous")
         assert not list(crm.glob("*"))
         examined = json.loads(command_here("doctor", "--dir", folder, "--json").stdout)

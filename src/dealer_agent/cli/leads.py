@@ -35,7 +35,20 @@ from dealer_agent.cli.lead_decisions import mark as mark_lead
 from dealer_agent.cli.lead_decisions import quarantined, refuse, release, review_words
 from dealer_agent.cli.open_dealer import CUSTOMERS, OpenDealer
 from dealer_agent.cli.tables import Columns, Table
-from dealer_agent.cli.terminal import Cell, err, fail, limited, local, moment, out, pasted, plain, progress, section
+from dealer_agent.cli.terminal import (
+    Cell,
+    counted,
+    err,
+    fail,
+    limited,
+    local,
+    moment,
+    out,
+    pasted,
+    plain,
+    progress,
+    section,
+)
 from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE, from_environment
 from dealer_agent.dealers.profile import erase_before, purge_before
 from dealer_agent.leads.consent import channels_of
@@ -47,7 +60,7 @@ from dealer_agent.privacy.erasure import Erasure, customers_of, is_known
 from dealer_agent.storage.clock import clock_problem, confirm_clock
 from dealer_agent.storage.deliveries.outbox import DeliveryRecord, list_deliveries
 from dealer_agent.storage.leads.lead_search import MOST_SEARCHED, FoundLeads, LeadFilter, LeadState, find_leads
-from dealer_agent.storage.leads.quarantine import Review, read_review
+from dealer_agent.storage.leads.quarantine import Review, read_review, waiting_by_caller
 from dealer_agent.storage.leads.visits import visits_of
 from dealer_agent.storage.privacy import erasure
 from dealer_agent.storage.privacy.erasure import purge
@@ -114,6 +127,7 @@ def list_(
     )
     with dealer.read() as tx:
         problem = clock_problem(tx)
+        waiting = sum(each.number for each in waiting_by_caller(tx))
         found = _found(tx, sought, limit + 1)
         last = found.leads[:limit][-1].lead_id if found.leads else ""
         for lead in limited(found.leads, limit, f"give a higher --limit, or see older ones with --before {last}"):
@@ -135,7 +149,8 @@ def list_(
     columns = ("Id", "Received", "Customer", "Vehicle", "Rooftop", "Agent", "Caller", "Visit", "Mark", "Deliveries")
     chosen = text or since or until or state or before or mark or agent is not None
     empty = "No such leads." if chosen else "No leads yet."
-    return Table("Leads", columns, rows, empty=empty)
+    note = f"{counted(waiting, 'lead')} in quarantine: see dealer-agent leads quarantined"
+    return Table("Leads", columns, rows, empty=empty, notes=[note] if waiting else [])
 
 
 def _found(tx: Transaction, sought: LeadFilter, limit: int) -> FoundLeads:
