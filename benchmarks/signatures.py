@@ -24,8 +24,6 @@ REQUESTS = 400
 ORIGIN = "https://agent.example"
 HOST = "127.0.0.1:8080"
 SEARCH = "inventory.search"
-MOST_ROUNDS = 20
-"""The service remembers the nonces of some minutes. More rounds would fill their file."""
 
 
 class SignatureFigures(Struct, frozen=True):
@@ -38,7 +36,7 @@ class SignatureFigures(Struct, frozen=True):
 def signature_figures(rounds: int, progress: Callable[[str], None]) -> SignatureFigures:
     """Measures searches."""
     with stocked_dealer([SEARCH], progress) as (folder, bodies):
-        return asyncio.run(_measured(folder, bodies[SEARCH][:REQUESTS], min(rounds, MOST_ROUNDS), progress))
+        return asyncio.run(_measured(folder, bodies[SEARCH][:REQUESTS], rounds, progress))
 
 
 async def _measured(

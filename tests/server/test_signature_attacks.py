@@ -210,6 +210,7 @@ def test_a_quarantined_agent_is_refused_only_by_its_leads_a_day(opened: Dealersh
     give(opened, HONEST.origin, Policy("quarantine"))
     give(opened, OTHER.origin, Policy("limit", leads_a_day=20))
     eventually("the policy holds", lambda: opened.service.policies.of(caller_of(HONEST.origin)).is_quarantined)
+    eventually("the other one, too", lambda: opened.service.policies.of(caller_of(OTHER.origin)).leads_a_day == 20)
     first, second = ([send_lead(opened, n, signer) for n in range(21)] for signer in (HONEST, OTHER))
     assert [answer.status_code for answer in first] == [answer.status_code for answer in second] == [200] * 20 + [429]
     assert {*error_of(first[-1])["details"]} == {*error_of(second[-1])["details"]}

@@ -1,4 +1,4 @@
-// A `signer` signs each request to a skill. tests/acceptance/test_signing_client.py sends signed requests to a service.
+// A `signer` signs each request to a skill. tests/acceptance/test_typescript_client.py sends signed requests to a service.
 
 import assert from "node:assert/strict";
 import { generateKeyPairSync, createHash, verify } from "node:crypto";

@@ -1,7 +1,6 @@
 """The structured fields of a message (RFC 9651), within bounds. Pure."""
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 from dealer_agent.http_signatures.errors import SignatureRefused
@@ -39,8 +38,7 @@ class Fields:
         """
         found = self._dictionaries.get(name)
         if found is None:
-            parse = _parse_repeated if name == "signature-agent" else parse_dictionary
-            found = self._dictionaries[name] = parse(name, self.value(name), self._limit)
+            found = self._dictionaries[name] = parse_dictionary(name, self.value(name), self._limit)
         return found
 
 
@@ -56,12 +54,6 @@ def parse_dictionary(name: str, value: str | None, limit: int = MAX_FIELD_BYTES)
         raise SignatureRefused(
             "malformed", f"The header {name} is not a dictionary of structured fields (RFC 9651): correct it."
         ) from None
-
-
-@lru_cache(maxsize=256)
-def _parse_repeated(name: str, value: str | None, limit: int) -> Mapping[str, Any]:
-    """`parse_dictionary` for a field that an agent sends alike in each request."""
-    return parse_dictionary(name, value, limit)
 
 
 def parse_text(name: str, value: str) -> str:

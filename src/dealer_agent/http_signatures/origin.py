@@ -1,7 +1,6 @@
 """The one spelling of an https origin. Pure."""
 
 import re
-from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address
 
 MAX_ORIGIN_LENGTH = 255
@@ -11,7 +10,6 @@ _HOST_AND_PORT = re.compile(rf"(?P<host>{_LABEL}(?:\.{_LABEL})*|\[[0-9a-f:.]+\])
 _NUMBER = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
 
 
-@lru_cache(maxsize=1024)
 def parse_origin(text: str) -> str | None:
     """The https origin that a text is, without its default port. None for any other text.
 

@@ -210,17 +210,13 @@ class RateLimits:
             if after > amount and ends - now > wait:
                 wait = ends - now
             updates.append((offset, owner, ends, after if after > 0 else 0))
-        replaced = -1
         if not wait and not self._forgets and updates[0][0] < 0:
-            replaced, ends = self._first_to_expire(start, limits)
-            wait = ends - now
+            wait = self._first_to_expire(start, limits)[1] - now
         if wait > 0:
             return max(1, math.ceil(wait))
         for offset, owner, ends, count in updates:
-            if offset < 0:
-                offset = replaced if replaced >= 0 else self._first_to_expire(start, limits)[0]
-                replaced = -1
-            _COUNTER.pack_into(table, offset, owner, ends, count)
+            at = offset if offset >= 0 else self._first_to_expire(start, limits)[0]
+            _COUNTER.pack_into(table, at, owner, ends, count)
         return None
 
     def _find_later(self, owner: bytes, offset: int, start: int) -> int:
