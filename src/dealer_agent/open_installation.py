@@ -3,15 +3,17 @@
 import os
 import re
 import shutil
-from collections.abc import Container, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Container, Iterator
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, overload
+from zoneinfo import ZoneInfo
 
 from dealer_agent.config.installation import DEALERS, SNAPSHOTS, Installation
 from dealer_agent.config.settings import LONGEST_LEASE_SECONDS, Settings
+from dealer_agent.dealers.profile import Profile
 from dealer_agent.encryption import Cipher
 from dealer_agent.leads.customer_links import CustomerLinks
 from dealer_agent.protocol.ids import new_ulid
@@ -28,6 +30,7 @@ from dealer_agent.storage.installation.dealer_registry import read_settings as r
 from dealer_agent.storage.installation.registration import removed_dealers, was_removed
 from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.store import LISTENING_CONNECTIONS, Store
+from dealer_agent.storage.transaction import Transaction
 
 LONGEST_LEASE = timedelta(seconds=LONGEST_LEASE_SECONDS)
 MOST_DUE = 100_000
@@ -119,11 +122,56 @@ class OpenInstallation:
         )
 
 
+@dataclass(frozen=True)
+class OpenDealer:
+    """A dealer whose database is open."""
+
+    settings: Settings
+    store: Store
+
+    @property
+    def profile(self) -> Profile:
+        """The dealer's profile."""
+        return self.settings.dealer
+
+    @overload
+    def local(self, at: datetime, rooftop: str | None = None) -> datetime: ...
+    @overload
+    def local(self, at: datetime | None, rooftop: str | None = None) -> datetime | None: ...
+
+    def local(self, at: datetime | None, rooftop: str | None = None) -> datetime | None:
+        """The time in the zone of a rooftop; without one, or if it is unknown, in the zone of the first rooftop."""
+        if at is None:
+            return None
+        zones = {each.name: each.timezone for each in self.profile.rooftops}
+        return at.astimezone(ZoneInfo(zones.get(rooftop or "", self.profile.timezone)))
+
+    def clock(self, rooftop: str | None) -> Callable[[datetime | None], datetime | None]:
+        """`local` for one rooftop."""
+        return lambda at: self.local(at, rooftop)
+
+    def read(self, now: datetime | None = None) -> AbstractContextManager[Transaction]:
+        """`Store.read` for this dealer."""
+        return self.store.read(self.profile.id, now)
+
+    def write(self, now: datetime | None = None) -> AbstractContextManager[Transaction]:
+        """`Store.write` for this dealer."""
+        return self.store.write(self.profile.id, now)
+
+    def lock(self, now: datetime | None = None) -> AbstractContextManager[Transaction]:
+        """`Store.lock` for this dealer."""
+        return self.store.lock(self.profile.id, now)
+
+
 def open_store(installation: Installation) -> Store:
     """The database of a process of the service. Raises StorageError."""
-    most = installation.file.installation.database_connections - LISTENING_CONNECTIONS
+    return open_small_store(installation, installation.file.installation.database_connections - LISTENING_CONNECTIONS)
+
+
+def open_small_store(installation: Installation, connections: int) -> Store:
+    """The database, with at most so many connections to PostgreSQL. Raises StorageError."""
     many = installation.only is None
-    return Store.open(installation.database_url, installation.cipher, many_dealers=many, most_connections=most)
+    return Store.open(installation.database_url, installation.cipher, many_dealers=many, most_connections=connections)
 
 
 def delete_files_of_removed(store: Store, folder: Path, served: Container[str] = frozenset()) -> None:

@@ -20,6 +20,7 @@ GROUPS = (
     "database",
     "tokens",
     "agents",
+    "console",
     "ask",
 )
 WITHOUT_FOLDER = frozenset(

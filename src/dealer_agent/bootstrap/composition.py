@@ -18,6 +18,7 @@ from dealer_agent.catalogue_loading.snapshot_folder import SnapshotFolder
 from dealer_agent.config.installation import SNAPSHOTS, Installation
 from dealer_agent.config.settings import TracesSettings
 from dealer_agent.config.settings_problems import SettingsError
+from dealer_agent.console.console import Console
 from dealer_agent.delivery.loop import PROCESS_CONCURRENCY, DeliveryLoop
 from dealer_agent.delivery.outlets import outlets_of_dealer
 from dealer_agent.known_keys.issuers import RESOLVERS
@@ -93,6 +94,9 @@ async def serving(installation: Installation) -> AsyncIterator[ServedDealers]:
         if isinstance(process.nonces, FileNonces):
             closing.callback(process.nonces.close)
         dealers = ServedDealers(process, addresses, opener.open, memory.close_idle if only is None else None)
+        if settings.console.enabled:
+            dealers.console = console = Console(opened, dealers)
+            closing.push_async_callback(asyncio.to_thread, console.close)
         process.is_host_of = lambda dealer_id, name: dealers.addresses.is_host_of(dealer_id, name)
         if only is not None:
             await dealers.open(only.dealer.id)

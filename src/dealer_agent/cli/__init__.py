@@ -57,6 +57,7 @@ COMMANDS = {
     "database": Row("Prepare a PostgreSQL database.", group="app"),
     "tokens": Row("Create, list and revoke bearer tokens for buyer agents.", group="app"),
     "agents": Row("See which agents call, and allow, limit, quarantine or block them.", group="app"),
+    "console": Row("Invite people to the console, the pages for the people of a dealership.", group="app"),
     "ask": Row(
         "Ask any dealer agent: who it is, what is in stock, for one vehicle, or to take a lead.", "", group="app"
     ),

@@ -11,12 +11,13 @@ import typer
 
 from dealer_agent.cli.command import Opening, command
 from dealer_agent.cli.customer_data import LeadIdArgument, OutOption, name_of, private_file, record_access
-from dealer_agent.cli.open_dealer import CUSTOMERS, OpenDealer
+from dealer_agent.cli.open_dealer import CUSTOMERS
 from dealer_agent.cli.tables import Table
 from dealer_agent.cli.terminal import Cell, counted, err, fail, minute, out, pasted, plain
 from dealer_agent.leads.records import VisitRecord
 from dealer_agent.leads.statuses import CANCELLED, CONFIRMED
 from dealer_agent.leads.wording import vehicle_name
+from dealer_agent.open_installation import OpenDealer
 from dealer_agent.protocol.requests import VisitKind
 from dealer_agent.protocol.timestamps import zone_abbreviation
 from dealer_agent.protocol.vehicle import Vehicle

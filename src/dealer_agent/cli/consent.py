@@ -25,10 +25,11 @@ from dealer_agent.cli.customer_data import (
     require_leads,
     show_event,
 )
-from dealer_agent.cli.open_dealer import CUSTOMERS, DEALER, FOLDER, DealerFolder, OpenDealer, open_dealer
+from dealer_agent.cli.open_dealer import CUSTOMERS, DEALER, FOLDER, DealerFolder, open_dealer
 from dealer_agent.cli.tables import Table
 from dealer_agent.cli.terminal import counted, fail, local, out
 from dealer_agent.leads.consent import channels_of
+from dealer_agent.open_installation import OpenDealer
 from dealer_agent.privacy.chain_heads import append_heads, read_heads
 from dealer_agent.privacy.erasure import is_known, revoke_consent
 from dealer_agent.protocol.requests import Channel

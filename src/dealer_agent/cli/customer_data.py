@@ -14,7 +14,7 @@ import msgspec
 import typer
 
 from dealer_agent.cli.command import command, newest
-from dealer_agent.cli.open_dealer import DEALER, OpenDealer
+from dealer_agent.cli.open_dealer import DEALER
 from dealer_agent.cli.tables import Table
 from dealer_agent.cli.terminal import fail, limited, local, moment, section
 from dealer_agent.encryption.private_files import new_private_file
@@ -22,6 +22,7 @@ from dealer_agent.leads.consent_events import ConsentEvent
 from dealer_agent.leads.local_time import first_instant
 from dealer_agent.leads.received_lead import EMAIL_PREFIX, PHONE_PREFIX
 from dealer_agent.leads.records import LeadDetails, StoredLead
+from dealer_agent.open_installation import OpenDealer
 from dealer_agent.privacy.erasure import Person
 from dealer_agent.protocol.formats import normal_email, normal_phone
 from dealer_agent.protocol.requests import Channel, Customer

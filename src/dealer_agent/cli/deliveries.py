@@ -6,10 +6,11 @@ from typing import Annotated, Any
 import typer
 
 from dealer_agent.cli.command import command, newest
-from dealer_agent.cli.open_dealer import CUSTOMERS, DEALER, OpenDealer
+from dealer_agent.cli.open_dealer import CUSTOMERS, DEALER
 from dealer_agent.cli.tables import Columns, Table
 from dealer_agent.cli.terminal import err, fail, limited, out, plain, section
 from dealer_agent.dealers.routing import CUSTOMER, NOTIFY, TO_CUSTOMER
+from dealer_agent.open_installation import OpenDealer
 from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.storage.deliveries.outbox import (
     DeliveryRecord,

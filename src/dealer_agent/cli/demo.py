@@ -23,6 +23,7 @@ from dealer_agent.config.keys import KEYS_VARIABLE, create_key_file
 from dealer_agent.config.loading import FILE_NAME
 from dealer_agent.config.new_dealer_file import installation_toml
 from dealer_agent.config.settings import MetricsSettings
+from dealer_agent.console.invitations import Members
 from dealer_agent.demo import demo_dealer_toml, demo_inventory
 from dealer_agent.demo.many import MOST_DEALERS, invented_dealers
 from dealer_agent.feeds.files.checks import EVERY_CHECK
@@ -31,6 +32,7 @@ from dealer_agent.feeds.importing import import_feed
 from dealer_agent.protocol.skill import INVENTORY_SEARCH, INVENTORY_VEHICLE, LEAD_SUBMIT
 from dealer_agent.protocol.vocabulary import proto
 from dealer_agent.protocol.well_known import CARD_PATH
+from dealer_agent.server.served_dealers import CONSOLE
 from dealer_agent.storage.installation.dealer_registry import add_dealer, all_dealers
 
 DEMO_INSTALLATION = "# Invented dealers. `dealer-agent demo --dealers` writes this file again.\n"
@@ -93,6 +95,11 @@ def _serve_dealer(folder: Path, host: str, port: int, metrics: MetricsSettings) 
         out.print(command + "\n", soft_wrap=True)
     listing = shlex.join([_program(), "leads", "list", "--dir", str(folder)])
     out.print(f"Each lead is written to {folder / 'leads'}. To list them: {listing}", soft_wrap=True)
+    with opened(settings) as dealer:
+        people = Members(dealer.store, settings.dealer.id, settings.dealer.id)
+        _, secret = people.invite("owner@demo.example", "owner", (), "dealer-agent demo")
+    out.print("Its console, for the people of the dealership, opens with this link, once:")
+    out.print(f"http://localhost:{port}{CONSOLE}/invitation/{secret}\n", soft_wrap=True)
     out.print("Ctrl-C stops it. Its log follows.")
     run(installation_of(settings, {}, address), metrics, listener, address, workers=1)
 

@@ -15,11 +15,11 @@ import msgspec
 import typer
 
 from dealer_agent.cli.customer_data import OutOption, day_option, private_file, record_access
-from dealer_agent.cli.open_dealer import OpenDealer
 from dealer_agent.cli.terminal import counted, err, fail, progress
 from dealer_agent.leads.lead_json import render_json
 from dealer_agent.leads.lead_view import LeadView, lead_view
 from dealer_agent.leads.spreadsheet import COLUMNS, cells
+from dealer_agent.open_installation import OpenDealer
 from dealer_agent.storage.leads.lead_record import lead_details
 from dealer_agent.storage.leads.lead_search import FIRST, LAST, PAGE, LeadFilter, find_leads
 

@@ -13,12 +13,13 @@ import typer
 from msgspec import UNSET, to_builtins
 
 from dealer_agent.cli.command import FolderOption, command
-from dealer_agent.cli.open_dealer import DEALER, OpenDealer
+from dealer_agent.cli.open_dealer import DEALER
 from dealer_agent.cli.tables import Columns, Table
 from dealer_agent.cli.terminal import counted, fail, limited, out, plain, section
 from dealer_agent.config.feeds import FeedSettings
 from dealer_agent.config.installation import load_served
 from dealer_agent.encryption.passwords import check_new_password, hash_password
+from dealer_agent.open_installation import OpenDealer
 from dealer_agent.storage.alerts import warned_imports
 from dealer_agent.storage.jobs import Job, JobKey
 from dealer_agent.storage.stock.feeds import FEED, FeedState, feed_states, list_files, put_feeds

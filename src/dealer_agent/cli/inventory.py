@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from dealer_agent.cli.command import as_typer_command, command
 from dealer_agent.cli.feeds import feed_named
-from dealer_agent.cli.open_dealer import DEALER, FOLDER, DealerFolder, OpenDealer, open_dealer
+from dealer_agent.cli.open_dealer import DEALER, FOLDER, DealerFolder, open_dealer
 from dealer_agent.cli.stock import list_, show
 from dealer_agent.cli.tables import Columns, Table
 from dealer_agent.cli.terminal import cell_text, fail, limited, out, pasted, plain, progress
@@ -23,6 +23,7 @@ from dealer_agent.dealers.profile import Profile
 from dealer_agent.feeds.files.checks import CHECK_BY_ID, EVERY_CHECK, FeedFinding, refusals
 from dealer_agent.feeds.files.feed import MOST_FILE_MIB, ParsedFeed, Repeat, RowProblem
 from dealer_agent.feeds.files.layouts import LAYOUT_NAMES
+from dealer_agent.open_installation import OpenDealer
 from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.storage.errors import FeedRefused
 from dealer_agent.storage.stock.feeds import settle_file_problem

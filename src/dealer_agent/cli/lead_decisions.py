@@ -8,12 +8,12 @@ import typer
 
 from dealer_agent.cli.command import newest
 from dealer_agent.cli.customer_data import LeadIdArgument, actor, name_of, record_access
-from dealer_agent.cli.open_dealer import OpenDealer
 from dealer_agent.cli.tables import Table
 from dealer_agent.cli.terminal import Cell, counted, err, fail, limited, out, pasted, plain, progress
 from dealer_agent.encryption.errors import EncryptionError
 from dealer_agent.leads.consent_events import ERASED
 from dealer_agent.leads.statuses import Mark
+from dealer_agent.open_installation import OpenDealer
 from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.storage.leads.outcomes import set_mark
 from dealer_agent.storage.leads.quarantine import (

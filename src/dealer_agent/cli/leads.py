@@ -33,7 +33,7 @@ from dealer_agent.cli.customer_data import (
 from dealer_agent.cli.export import export
 from dealer_agent.cli.lead_decisions import mark as mark_lead
 from dealer_agent.cli.lead_decisions import quarantined, refuse, release, review_words
-from dealer_agent.cli.open_dealer import CUSTOMERS, OpenDealer
+from dealer_agent.cli.open_dealer import CUSTOMERS
 from dealer_agent.cli.tables import Columns, Table
 from dealer_agent.cli.terminal import (
     Cell,
@@ -56,6 +56,7 @@ from dealer_agent.leads.consent_events import ERASED
 from dealer_agent.leads.records import LeadDetails, LeadRecord, StoredLead
 from dealer_agent.leads.statuses import WAITING, Mark
 from dealer_agent.leads.wording import VISITS, claimed_name
+from dealer_agent.open_installation import OpenDealer
 from dealer_agent.privacy.erasure import Erasure, customers_of, is_known
 from dealer_agent.storage.clock import clock_problem, confirm_clock
 from dealer_agent.storage.deliveries.outbox import DeliveryRecord, list_deliveries

@@ -1,13 +1,13 @@
 """What the commands of the service work on: a folder, a dealer or an installation, with settings and database."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Annotated, overload
+from typing import Annotated
 from zoneinfo import ZoneInfo
 
 import typer
@@ -19,8 +19,7 @@ from dealer_agent.config.installation import Installation, installation_of, is_i
 from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE
 from dealer_agent.config.loading import FILE_NAME
 from dealer_agent.config.settings import Sections
-from dealer_agent.dealers.profile import Profile
-from dealer_agent.open_installation import OpenInstallation, open_store
+from dealer_agent.open_installation import OpenDealer, OpenInstallation, open_store
 from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.storage.database_roles import ADMIN_VARIABLE, require_same_database
 from dealer_agent.storage.database_url import is_sqlite
@@ -29,7 +28,6 @@ from dealer_agent.storage.installation.dealer_registry import all_dealers
 from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.migrate import START_SECONDS, migrate, wait_for_server
 from dealer_agent.storage.store import Store
-from dealer_agent.storage.transaction import Transaction
 
 MOST_NAMED = 10
 """The most dealers that an error names."""
@@ -44,47 +42,6 @@ class DealerFolder:
 
     def __str__(self) -> str:
         return str(self.path)
-
-
-@dataclass(frozen=True)
-class OpenDealer:
-    """A dealer whose database is open."""
-
-    settings: Settings
-    store: Store
-
-    @property
-    def profile(self) -> Profile:
-        """The dealer's profile."""
-        return self.settings.dealer
-
-    @overload
-    def local(self, at: datetime, rooftop: str | None = None) -> datetime: ...
-    @overload
-    def local(self, at: datetime | None, rooftop: str | None = None) -> datetime | None: ...
-
-    def local(self, at: datetime | None, rooftop: str | None = None) -> datetime | None:
-        """The time in the zone of a rooftop; without one, or if it is unknown, in the zone of the first rooftop."""
-        if at is None:
-            return None
-        zones = {each.name: each.timezone for each in self.profile.rooftops}
-        return at.astimezone(ZoneInfo(zones.get(rooftop or "", self.profile.timezone)))
-
-    def clock(self, rooftop: str | None) -> Callable[[datetime | None], datetime | None]:
-        """`local` for one rooftop."""
-        return lambda at: self.local(at, rooftop)
-
-    def read(self, now: datetime | None = None) -> AbstractContextManager[Transaction]:
-        """`Store.read` for this dealer."""
-        return self.store.read(self.profile.id, now)
-
-    def write(self, now: datetime | None = None) -> AbstractContextManager[Transaction]:
-        """`Store.write` for this dealer."""
-        return self.store.write(self.profile.id, now)
-
-    def lock(self, now: datetime | None = None) -> AbstractContextManager[Transaction]:
-        """`Store.lock` for this dealer."""
-        return self.store.lock(self.profile.id, now)
 
 
 def wait_for_database(url: str) -> None:
@@ -210,7 +167,7 @@ class Owner:
     """Whose alerts or policies a command is about: a dealer, or ALL_DEALERS for the operator of an installation.
 
     `zone` is the time zone of its messages. `sections` are its settings. `in_installation`: it is a dealer of an
-    installation.
+    installation. `console_url` is the address above that of the console.
     """
 
     id: str
@@ -218,6 +175,13 @@ class Owner:
     store: Store
     sections: Sections
     in_installation: bool = False
+    console_url: str = ""
+    rooftops: tuple[str, ...] = ()
+
+    @property
+    def rows(self) -> str:
+        """Whose rows have what belongs to the whole installation (`OpenInstallation.owner`)."""
+        return ALL_DEALERS if self.in_installation else self.id
 
     def local(self, at: datetime | None) -> datetime | None:
         """The time in this zone."""
@@ -229,12 +193,27 @@ def open_owner(folder: DealerFolder) -> Iterator[Owner]:
     """The owner that a command is about. Without --dealer, it is the operator in an installation."""
     if is_of_operator(folder):
         with open_installation(folder.path) as found:
-            yield Owner(ALL_DEALERS, "UTC", found.store, found.installation.file)
+            installation = found.installation
+            yield Owner(ALL_DEALERS, "UTC", found.store, installation.file, console_url=installation.public_url)
     else:
         with opened(find_settings(folder)) as dealer:
             settings = dealer.settings
-            zone = dealer.profile.rooftops[0].timezone
-            yield Owner(dealer.profile.id, zone, dealer.store, settings, settings.installation is not None)
+            yield Owner(
+                dealer.profile.id,
+                dealer.profile.timezone,
+                dealer.store,
+                settings,
+                in_installation=settings.installation is not None,
+                console_url=_console_url(settings),
+                rooftops=tuple(each.name for each in dealer.profile.rooftops),
+            )
+
+
+def _console_url(settings: Settings) -> str:
+    """The address above that of the console. Without a public address, it is on this machine."""
+    if settings.installation is not None:
+        return load_installation(settings.installation, os.environ).public_url
+    return settings.base_url("http://localhost:8080")
 
 
 def is_of_operator(folder: DealerFolder) -> bool:

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from dealer_agent.cli.open_dealer import DEALER, OpenDealer
+from dealer_agent.cli.open_dealer import DEALER
 from dealer_agent.cli.terminal import err, out, plain
+from dealer_agent.open_installation import OpenDealer
 from dealer_agent.reports.month import Month
 from dealer_agent.storage.daily_counts import first_day
 from dealer_agent.storage.leads.monthly_reports import first_import

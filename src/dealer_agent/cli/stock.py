@@ -8,10 +8,10 @@ import msgspec
 import typer
 from msgspec import UNSET
 
-from dealer_agent.cli.open_dealer import OpenDealer
 from dealer_agent.cli.tables import Table
 from dealer_agent.cli.terminal import fail, limited, out, plain, section
 from dealer_agent.inventory.listing import Unit, listing_json
+from dealer_agent.open_installation import OpenDealer
 from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.protocol.vehicle import ListingStatus, Vehicle
 from dealer_agent.storage.stock.held_units import HeldUnit, decisions

@@ -6,9 +6,10 @@ from typing import Annotated, Any
 import typer
 
 from dealer_agent.cli.command import command
-from dealer_agent.cli.open_dealer import DEALER, OpenDealer
+from dealer_agent.cli.open_dealer import DEALER
 from dealer_agent.cli.tables import Columns, Table
 from dealer_agent.cli.terminal import err, fail, local, out
+from dealer_agent.open_installation import OpenDealer
 from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.protocol.skill import SCOPES
 from dealer_agent.server.tokens import new_token

@@ -64,6 +64,7 @@ OF_INSTALLATION = {
         "request_memory_mib_per_address",
     ),
     "mail": ("host", "port", "security", "user_env", "password_env", "timeout_seconds"),
+    "console": ("enabled",),
     "logs": ("level", "access"),
     "feed_files": FeedFileSettings.__struct_fields__,
     "sftp": SftpSettings.__struct_fields__,

@@ -189,6 +189,7 @@ class _OtherRateLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     health: Rate = "1200/minute"
     mcp: Rate = "1200/minute"
     new_agents: Rate = "20/minute"
+    sign_ins: Rate = "10/minute; 60/hour"
 
     @property
     def by_rule(self) -> dict[str, str]:
@@ -209,6 +210,12 @@ else:
         forbid_unknown_fields=True,
     )
     """The rate limits of each client (docs/protocol.md#rate-limits). Empty means no limit. Each skill has one."""
+
+
+class ConsoleSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """Whether the service has the console, the pages for the people of a dealership."""
+
+    enabled: bool = True
 
 
 class LogSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -321,6 +328,7 @@ class Sections(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, di
     auth: Annotated[AuthSettings, must_satisfy(named_skills_need_tokens)] = AuthSettings()
     rate_limits: RateLimitSettings = RateLimitSettings()
     agents: AgentsSettings = AgentsSettings()
+    console: ConsoleSettings = ConsoleSettings()
     logs: LogSettings = LogSettings()
     metrics: MetricsSettings = MetricsSettings()
     traces: TracesSettings = TracesSettings()

@@ -25,7 +25,7 @@ from dealer_agent.server.installation_routes import WHERE_DEALERS_ARE, installat
 from dealer_agent.server.limits import ADDRESS_RULE
 from dealer_agent.server.request_pipeline import handle_post
 from dealer_agent.server.routes import HEALTH_PATHS, cost_of, routes
-from dealer_agent.server.served_dealers import ServedDealers, bindings_of, host_of, version_at
+from dealer_agent.server.served_dealers import CONSOLE, ServedDealers, bindings_of, host_of, version_at
 from dealer_agent.server.service import HEALTH_RULE, Service
 from dealer_agent.server.vehicle_routes import page_for_people
 from dealer_agent.storage.errors import DealerUnknown
@@ -129,6 +129,12 @@ class DealerApp:
             raise HTTPException(405, headers={"Allow": "POST"})
         if not is_health_check:
             await process.load.wait_for_turn("" if target.service is None else target.service.dealer_id)
+        if self.dealers.console is not None and f"{target.path}/".startswith(f"{CONSOLE}/"):
+            if target.service is None or self.dealers.addresses.only is not None:
+                await self.dealers.console({**scope, "path": target.path}, receive, send)
+                return
+            # All dealers of an installation have one console, so that a person signs in at one address.
+            raise HTTPException(303, headers={"Location": self.dealers.addresses.public_url + CONSOLE})
         router = self._of_installation if target.service is None else self._of_dealer
         below = {**scope, "path": target.path, "app": self, "service": target.service, "dealers": self.dealers}
         await router(below, receive, send)

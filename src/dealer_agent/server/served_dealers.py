@@ -14,7 +14,7 @@ from time import perf_counter
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from starlette.types import Scope
+from starlette.types import ASGIApp, Scope
 
 from dealer_agent.inventory.catalogue import Catalogue
 from dealer_agent.open_installation import OpenInstallation
@@ -29,6 +29,8 @@ BINDINGS = {MESSAGE_SEND: HTTP_JSON, RPC: JSON_RPC}
 """The bindings at the root of a dealer, by their path."""
 BELOW = "/d/"
 """A dealer of an installation answers below this path and its id."""
+CONSOLE = "/console"
+"""The console answers at this path below the root of the installation, or of the only dealer."""
 MOST_OPENING = 4
 """How many dealers a process opens at the same time."""
 MOST_WAITING = 256
@@ -175,7 +177,7 @@ class ServedDealers:
     """The dealers of one process. `open_dealer` makes the service of one. Use it on the event loop only.
 
     `close_idle` is called after a dealer was opened. It may close others with `close`. Then `on_opened` is called.
-    `loads` counts the snapshots that were loaded.
+    `loads` counts the snapshots that were loaded. `console` answers below CONSOLE, if the service has it.
     """
 
     process: Process
@@ -183,6 +185,7 @@ class ServedDealers:
     open_dealer: Callable[[str], Awaitable[Service]]
     close_idle: Callable[["ServedDealers"], None] | None = None
     on_opened: Callable[[str], None] = lambda _: None
+    console: ASGIApp | None = None
     opened: dict[str, Service] = field(default_factory=dict)
     loads: int = 0
     _opening: dict[str, asyncio.Task[Service]] = field(default_factory=dict)

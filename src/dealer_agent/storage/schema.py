@@ -30,10 +30,10 @@ from sqlalchemy import (
 
 from dealer_agent.storage.columns import ExternalText, UtcTime, columns, sealed
 
-FIRST_SCHEMA_VERSION = "0023"
+FIRST_SCHEMA_VERSION = "0024"
 """The schema version of the first migration. A database with an older one cannot be upgraded."""
 
-SCHEMA_VERSION = "0023"
+SCHEMA_VERSION = "0024"
 """The schema version of the newest migration. All have four digits, so that they sort by age."""
 
 metadata = MetaData()
@@ -430,8 +430,8 @@ tokens = dealer_table(
     key=("token_id",),
 )
 
-# The nonces of signed requests, as hashes, until no signature with them is accepted any more (`storage.nonces`). They
-# belong to the installation. Only PostgreSQL has rows: machines share them.
+# What works once, as hashes, until it has expired (`storage.nonces`): the challenges of passkeys, and on PostgreSQL the
+# nonces of signed requests, which machines then share. The rows belong to the installation.
 nonces = dealer_table("nonces", columns(LargeBinary, "nonce"), columns(UtcTime, "expires_at"), key=("nonce",))
 
 # The policies of agents (`callers.policy`), one row for each change: the one with the highest number holds. `agent` is
@@ -487,3 +487,68 @@ alert_messages = dealer_table(
 
 # The keys of which a person has confirmed a copy.
 key_copies = dealer_table("key_copies", columns(String, "key_id"), columns(UtcTime, "confirmed_at"), key=("key_id",))
+
+# The people who sign in to the console (the package `console`), those of an installation in the rows of ALL_DEALERS.
+# `email` is in lower case. `password` is a hash of Argon2id; NULL for a person with passkeys only. The secret of the
+# one-time codes is not stored: it is derived from `totp_number`, which is NULL without them. `totp_step` is the last
+# step whose code was used. `recovery` is a JSON array of the hashes of recovery codes that are not used yet.
+people = dealer_table(
+    "people",
+    columns(String, "person_id", "password"),
+    columns(ExternalText, "email"),
+    columns(BigInteger, "totp_number", "totp_step"),
+    columns(UtcTime, "created_at", "signed_in_at"),
+    columns(LargeBinary, "recovery"),
+    key=("person_id",),
+)
+
+# What a person may do for a dealer: `role` is one of `console.acts`, and `rooftops` is a JSON array of the rooftops of
+# a salesperson, which is empty for all. The dealer ALL_DEALERS is the installation: the person is its operator.
+memberships = dealer_table(
+    "memberships",
+    columns(String, "person_id", "for_dealer", "role"),
+    columns(LargeBinary, "rooftops"),
+    key=("person_id", "for_dealer"),
+)
+
+passkeys = dealer_table(
+    "passkeys",
+    columns(LargeBinary, "credential_id", "public_key"),
+    columns(String, "person_id"),
+    columns(ExternalText, "name"),
+    columns(BigInteger, "sign_count"),
+    columns(UtcTime, "created_at", "used_at"),
+    key=("credential_id",),
+)
+
+# An invitation works once, until it expires. Its row is deleted when it is used.
+invitations = dealer_table(
+    "invitations",
+    columns(LargeBinary, "token_hash"),
+    columns(String, "person_id"),
+    columns(ExternalText, "invited_by"),
+    columns(UtcTime, "created_at", "expires_at"),
+    key=("token_hash",),
+)
+
+# A session ends when its row is deleted, or some hours after `used_at`. `proved_at` is when the person last proved who
+# they are. `browser` is what the browser calls itself, in short.
+console_sessions = dealer_table(
+    "console_sessions",
+    columns(LargeBinary, "session_hash"),
+    columns(String, "session_id", "person_id"),
+    columns(ExternalText, "address", "browser"),
+    columns(UtcTime, "created_at", "used_at", "proved_at"),
+    key=("session_hash",),
+)
+
+# What staff write about a lead. It is erased with the lead's customer.
+lead_notes = dealer_table(
+    "lead_notes",
+    columns(String, "note_id", "lead_id"),
+    columns(ExternalText, "written_by"),
+    columns(UtcTime, "at"),
+    sealed("text"),
+    key=("note_id",),
+    of=leads,
+)

@@ -175,12 +175,12 @@ each_of(
 @check("leads.not-told-to-others", last=True)
 async def _(target: Target) -> None:
     customers = [at(part, "data.customer") for each in await _leads(target) for part in _parts(each)]
-    secrets = {
-        text.encode()
-        for each in customers
-        for name in ("email", "phone")
-        if isinstance(text := at(each, name), str) and text
-    }
+    texts = (at(each, name) for each in customers for name in ("email", "phone"))
+    # The number of a test customer is one of a few that are reserved for fiction: a dealer may have the same.
+    asked = (each for each in target.posted if b"dealer.information" in each.request_body)
+    published = next((each.body for each in asked), b"")
+    sent = {text.encode() for text in texts if isinstance(text, str) and text}
+    secrets = {each for each in sent if each not in published}
     for exchange in target.posted:
         told = next((each for each in secrets if each in exchange.body and each not in exchange.request_body), None)
         expect(told is None, f"An answer to another request has {told!r}, which a customer sent.", exchange)

@@ -9,7 +9,7 @@ from alembic import op
 
 from dealer_agent.storage.migrations.first_functions import DUE_DEALERS, POSTGRESQL_TRIGGERS, SQLITE_TRIGGERS
 
-revision = "0023"
+revision = "0024"
 down_revision = None
 
 TYPES: dict[str, type[sa.types.TypeEngine[Any]]] = {
@@ -95,6 +95,7 @@ def upgrade() -> None:
     _make_tables_of_stock()
     _make_tables_of_leads()
     _make_tables_of_jobs()
+    _make_tables_of_console()
     connection = op.get_bind()
     is_postgresql = connection.dialect.name == "postgresql"
     for statement in POSTGRESQL_TRIGGERS if is_postgresql else SQLITE_TRIGGERS:
@@ -441,4 +442,53 @@ def _make_tables_of_jobs() -> None:
         counts="attempts",
         data="document",
         nullable="settled_at problem",
+    )
+
+
+def _make_tables_of_console() -> None:
+    _table(
+        "people",
+        "person_id",
+        text="person_id email password",
+        numbers="totp_number totp_step created_at signed_in_at",
+        data="recovery",
+        nullable="password totp_number totp_step signed_in_at",
+        unique=["email"],
+    )
+    _table("memberships", "person_id for_dealer", text="person_id for_dealer role", data="rooftops")
+    _table(
+        "passkeys",
+        "credential_id",
+        text="person_id name",
+        data="credential_id public_key",
+        numbers="sign_count created_at used_at",
+        nullable="used_at",
+        indexes=["person_id"],
+    )
+    _table(
+        "invitations",
+        "token_hash",
+        text="person_id invited_by",
+        data="token_hash",
+        numbers="created_at expires_at",
+        indexes=["person_id"],
+    )
+    _table(
+        "console_sessions",
+        "session_hash",
+        text="session_id person_id address browser",
+        data="session_hash",
+        numbers="created_at used_at proved_at",
+        nullable="proved_at",
+        indexes=["person_id", "used_at"],
+    )
+    _table(
+        "lead_notes",
+        "note_id",
+        of="leads.lead_id",
+        text="note_id lead_id written_by",
+        numbers="at",
+        sealed="text",
+        nullable="text",
+        indexes=["lead_id at"],
     )

@@ -1,0 +1,99 @@
+"""`dealer-agent console`: the people who sign in to the console of a dealer, or of the installation."""
+
+from typing import Annotated, Any
+
+import typer
+
+from dealer_agent.cli.command import command
+from dealer_agent.cli.open_dealer import OWNER, Owner
+from dealer_agent.cli.tables import Table
+from dealer_agent.cli.terminal import err, fail, out, plain
+from dealer_agent.console.acts import OPERATOR, ROLE_WORDS, ROLES
+from dealer_agent.console.invitations import VALID, Members
+from dealer_agent.protocol.did_you_mean import did_you_mean
+from dealer_agent.server.served_dealers import CONSOLE
+from dealer_agent.storage.console.people import Person, find_person, members_of
+from dealer_agent.storage.console.sign_ins import list_invitations
+
+app = typer.Typer(no_args_is_help=True)
+
+
+def _role(text: str) -> str:
+    known = [*ROLES, OPERATOR]
+    if text not in known:
+        raise typer.BadParameter(f"'{text}' must be one of {', '.join(known)}{did_you_mean(text, known)}")
+    return text
+
+
+EmailArgument = Annotated[str, typer.Argument(metavar="EMAIL", help="The person's e-mail address.")]
+
+
+@command(app, "invite", OWNER)
+def invite(
+    owner: Owner,
+    email: EmailArgument,
+    role: Annotated[
+        str,
+        typer.Option(callback=_role, help="; ".join(f"{name}: {words}" for name, words in ROLE_WORDS.items()) + "."),
+    ],
+    rooftop: Annotated[
+        list[str], typer.Option(metavar="NAME", help="A rooftop of a salesperson. Repeat it. Default: all.")
+    ] = [],  # noqa: B006 - Typer needs it.
+) -> dict[str, Any]:
+    """Invite a person to the console, and print the link once. It works once, for a day.
+
+    Somebody who has lost everything is invited again: the new link replaces what they signed in with.
+    """
+    if unknown := [name for name in rooftop if name not in owner.rooftops]:
+        known = ", ".join(owner.rooftops) or "none"
+        raise typer.BadParameter(f"'{unknown[0]}' is not a rooftop of the dealer: {known}", param_hint="--rooftop")
+    person, secret = _members(owner).invite(email, role, rooftop, "dealer-agent console invite")
+    err.print(f"Send this link to {plain(person.email)}. It is shown this once, and works once, for {VALID.days} day.")
+    link = f"{owner.console_url}{CONSOLE}/invitation/{secret}"
+    out.print(link, soft_wrap=True)
+    return {"email": person.email, "role": role, "rooftops": rooftop, "link": link}
+
+
+@command(app, "people", OWNER)
+def people(owner: Owner) -> Table:
+    """List the people of the dealer. Without --dealer, the operators of an installation."""
+    members = _members(owner)
+    with owner.store.read(members.owner) as tx:
+        invited = {each.person_id: each.expires_at for each in list_invitations(tx)}
+        found = [(find_person(tx, each.person_id), each) for each in members_of(tx, members.for_dealer)]
+    rows = [
+        (
+            person.email,
+            member.role,
+            ", ".join(member.rooftops) or "all",
+            owner.local(person.signed_in_at),
+            owner.local(invited.get(person.person_id)),
+        )
+        for person, member in found
+        if person is not None
+    ]
+    columns = ("E-mail", "Role", "Rooftops", "Signed in", "Invited until")
+    return Table("People", columns, sorted(rows), empty="Nobody yet: dealer-agent console invite EMAIL --role owner")
+
+
+@command(app, "remove", OWNER)
+def remove(owner: Owner, email: EmailArgument) -> dict[str, Any]:
+    """Remove a person. Their sessions end at once."""
+    members = _members(owner)
+    person = _find(owner, members, email)
+    members.remove(person.person_id)
+    out.print(f"{plain(person.email)} is removed.")
+    return {"email": person.email}
+
+
+def _members(owner: Owner) -> Members:
+    return Members(owner.store, owner.rows, owner.id)
+
+
+def _find(owner: Owner, members: Members, email: str) -> Person:
+    with owner.store.read(members.owner) as tx:
+        found = [find_person(tx, each.person_id) for each in members_of(tx, members.for_dealer)]
+    known = {person.email: person for person in found if person is not None}
+    if email.lower() not in known:
+        fail(f"There is no person {plain(email)}{did_you_mean(email, list(known))}: see dealer-agent console people")
+    return known[email.lower()]

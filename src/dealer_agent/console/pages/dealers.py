@@ -1,0 +1,31 @@
+"""The first page of a person, and the operator's page of all dealers."""
+
+from starlette.responses import Response
+
+from dealer_agent.console.acts import OPERATOR
+from dealer_agent.console.requests import ConsoleRequest, redirect
+from dealer_agent.storage.installation.dealer_registry import all_dealers
+from dealer_agent.storage.isolation import ALL_DEALERS
+
+ON_A_PAGE = 100
+
+
+def start(request: ConsoleRequest) -> Response:
+    """Leads to the only dealer of the person, or lists their dealers."""
+    own = [each for each in request.memberships if each.for_dealer != ALL_DEALERS]
+    is_operator = any(each.role == OPERATOR for each in request.memberships)
+    if len(own) == 1 and not is_operator:
+        return redirect(request.console.url("d", own[0].for_dealer))
+    if is_operator and not own:
+        return redirect(request.console.url("dealers"))
+    return request.page("own_dealers.html", own=own, is_operator=is_operator)
+
+
+def list_(request: ConsoleRequest) -> Response:
+    """All dealers of the installation, a page of them."""
+    sought = request.query.get("q", "").strip().casefold()[:100]
+    with request.opened.store.installation() as tx:
+        found = [each for each in all_dealers(tx) if sought in each.dealer_id or sought in each.name.casefold()]
+    page = request.page_number()
+    shown = found[(page - 1) * ON_A_PAGE : page * ON_A_PAGE]
+    return request.page("dealers.html", dealers=shown, total=len(found), page=page, sought=sought, on_a_page=ON_A_PAGE)

@@ -1,0 +1,1 @@
+"""Stores who signs in to the console: people with their memberships, passkeys, invitations and sessions."""

@@ -1,0 +1,214 @@
+"""Stores how people sign in to the console: passkeys, invitations and sessions.
+
+Only hashes of the secrets are stored: of an invitation's link, and of a session's cookie.
+"""
+
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from sqlalchemy import bindparam, delete, insert, update
+
+from dealer_agent.protocol.ids import new_ulid
+from dealer_agent.storage.console.people import DELETE_INVITATIONS, DELETE_SESSIONS
+from dealer_agent.storage.schema import console_sessions, invitations, passkeys
+from dealer_agent.storage.statements import of_dealer, rows_of
+from dealer_agent.storage.transaction import Transaction
+
+MOST_SESSIONS = 20
+"""The most sessions of a person. A new one ends the one that was not used for the longest time."""
+TOUCH_AFTER = timedelta(minutes=5)
+"""The use of a session is stored at most this often."""
+
+
+class Passkey(NamedTuple):
+    """A passkey of a person. `name` is what the person calls it."""
+
+    credential_id: bytes
+    person_id: str
+    public_key: bytes
+    name: str
+    sign_count: int
+    created_at: datetime
+    used_at: datetime | None
+
+
+class Invitation(NamedTuple):
+    """An invitation that was not used yet."""
+
+    person_id: str
+    invited_by: str
+    created_at: datetime
+    expires_at: datetime
+
+
+class Session(NamedTuple):
+    """A session. `proved_at` is when the person last proved who they are; None: when the invitation was used."""
+
+    session_hash: bytes
+    session_id: str
+    person_id: str
+    address: str
+    browser: str
+    created_at: datetime
+    used_at: datetime
+    proved_at: datetime | None
+
+
+FIND_PASSKEY = rows_of(passkeys, Passkey).where(passkeys.c.credential_id == bindparam("sought"))
+
+LIST_PASSKEYS = (
+    rows_of(passkeys, Passkey)
+    .where(passkeys.c.person_id == bindparam("of_person"))
+    .order_by(passkeys.c.created_at, passkeys.c.credential_id)
+)
+
+ADD_PASSKEY = insert(passkeys)
+
+USE_PASSKEY = (
+    update(passkeys)
+    .where(of_dealer(passkeys), passkeys.c.credential_id == bindparam("sought"))
+    .values(sign_count=bindparam("count"), used_at=bindparam("at"))
+)
+
+DELETE_PASSKEY = delete(passkeys).where(
+    of_dealer(passkeys),
+    passkeys.c.credential_id == bindparam("sought"),
+    passkeys.c.person_id == bindparam("of_person"),
+)
+
+ADD_INVITATION = insert(invitations)
+
+FIND_INVITATION = rows_of(invitations, Invitation).where(
+    invitations.c.token_hash == bindparam("sought"), invitations.c.expires_at > bindparam("at")
+)
+
+LIST_INVITATIONS = rows_of(invitations, Invitation).where(invitations.c.expires_at > bindparam("at"))
+
+DELETE_INVITATION = delete(invitations).where(of_dealer(invitations), invitations.c.token_hash == bindparam("sought"))
+
+ADD_SESSION = insert(console_sessions)
+
+FIND_SESSION = rows_of(console_sessions, Session).where(
+    console_sessions.c.session_hash == bindparam("sought"), console_sessions.c.used_at > bindparam("since")
+)
+
+LIST_SESSIONS = (
+    rows_of(console_sessions, Session)
+    .where(console_sessions.c.person_id == bindparam("of_person"), console_sessions.c.used_at > bindparam("since"))
+    .order_by(console_sessions.c.used_at.desc(), console_sessions.c.session_id)
+)
+
+_SESSION = of_dealer(console_sessions) & (console_sessions.c.session_hash == bindparam("sought"))
+
+TOUCH_SESSION = update(console_sessions).where(_SESSION).values(used_at=bindparam("at"))
+
+PROVE_SESSION = update(console_sessions).where(_SESSION).values(proved_at=bindparam("at"))
+
+END_SESSION = delete(console_sessions).where(
+    of_dealer(console_sessions),
+    console_sessions.c.session_id == bindparam("session"),
+    console_sessions.c.person_id == bindparam("of_person"),
+)
+
+DELETE_IDLE = delete(console_sessions).where(
+    of_dealer(console_sessions), console_sessions.c.used_at <= bindparam("since")
+)
+
+
+def add_passkey(
+    tx: Transaction, person_id: str, credential_id: bytes, public_key: bytes, count: int, name: str
+) -> None:
+    """Stores a new passkey of a person. Raises AlreadyStored for a known one."""
+    tx.execute(ADD_PASSKEY, Passkey(credential_id, person_id, public_key, name, count, tx.now, None)._asdict())
+
+
+def find_passkey(tx: Transaction, credential_id: bytes) -> Passkey | None:
+    """The passkey with this id."""
+    row = tx.execute(FIND_PASSKEY, {"sought": credential_id}).one_or_none()
+    return None if row is None else Passkey(*row)
+
+
+def passkeys_of(tx: Transaction, person_id: str) -> list[Passkey]:
+    """The passkeys of a person, oldest first."""
+    return [Passkey(*row) for row in tx.execute(LIST_PASSKEYS, {"of_person": person_id})]
+
+
+def use_passkey(tx: Transaction, credential_id: bytes, sign_count: int) -> None:
+    """Stores that a passkey was used now."""
+    tx.execute(USE_PASSKEY, {"sought": credential_id, "count": sign_count, "at": tx.now})
+
+
+def remove_passkey(tx: Transaction, person_id: str, credential_id: bytes) -> bool:
+    """Deletes a passkey of a person. Returns False if there is no such passkey."""
+    return tx.execute(DELETE_PASSKEY, {"of_person": person_id, "sought": credential_id}).rowcount == 1
+
+
+def add_invitation(tx: Transaction, person_id: str, token_hash: bytes, invited_by: str, until: datetime) -> None:
+    """Stores an invitation. It replaces all others of the person."""
+    tx.execute(DELETE_INVITATIONS, {"of_person": person_id})
+    row = Invitation(person_id, invited_by, tx.now, until)._asdict() | {"token_hash": token_hash}
+    tx.execute(ADD_INVITATION, row)
+
+
+def find_invitation(tx: Transaction, token_hash: bytes) -> Invitation | None:
+    """The invitation with this hash that has not expired."""
+    row = tx.execute(FIND_INVITATION, {"sought": token_hash, "at": tx.now}).one_or_none()
+    return None if row is None else Invitation(*row)
+
+
+def list_invitations(tx: Transaction) -> list[Invitation]:
+    """The invitations that have not expired."""
+    return [Invitation(*row) for row in tx.execute(LIST_INVITATIONS, {"at": tx.now})]
+
+
+def take_invitation(tx: Transaction, token_hash: bytes) -> Invitation | None:
+    """Uses an invitation. It does not work again. Of two processes, one gets it."""
+    found = find_invitation(tx, token_hash)
+    if found is None or tx.execute(DELETE_INVITATION, {"sought": token_hash}).rowcount != 1:
+        return None
+    return found
+
+
+def start_session(
+    tx: Transaction, person_id: str, session_hash: bytes, *, address: str, browser: str, proved: bool, idle: timedelta
+) -> Session:
+    """A new session of a person. Sessions that nobody used for `idle` are deleted. With `proved`, it is also proved."""
+    tx.execute(DELETE_IDLE, {"since": tx.now - idle})
+    for old in sessions_of(tx, person_id, idle)[MOST_SESSIONS - 1 :]:
+        end_session(tx, person_id, old.session_id)
+    proved_at = tx.now if proved else None
+    session = Session(session_hash, new_ulid(), person_id, address, browser, tx.now, tx.now, proved_at)
+    tx.execute(ADD_SESSION, session._asdict())
+    return session
+
+
+def find_session(tx: Transaction, session_hash: bytes, idle: timedelta) -> Session | None:
+    """The session with this hash, if it was used within `idle`."""
+    row = tx.execute(FIND_SESSION, {"sought": session_hash, "since": tx.now - idle}).one_or_none()
+    return None if row is None else Session(*row)
+
+
+def sessions_of(tx: Transaction, person_id: str, idle: timedelta) -> list[Session]:
+    """The sessions of a person that were used within `idle`, the last used one first."""
+    found = tx.execute(LIST_SESSIONS, {"of_person": person_id, "since": tx.now - idle})
+    return [Session(*row) for row in found]
+
+
+def touch_session(tx: Transaction, session_hash: bytes) -> None:
+    """Stores that a session is used now."""
+    tx.execute(TOUCH_SESSION, {"sought": session_hash, "at": tx.now})
+
+
+def prove_session(tx: Transaction, session_hash: bytes) -> None:
+    """Stores that the person of a session has proved who they are now."""
+    tx.execute(PROVE_SESSION, {"sought": session_hash, "at": tx.now})
+
+
+def end_session(tx: Transaction, person_id: str, session_id: str) -> bool:
+    """Ends a session of a person. Returns False if there is no such session."""
+    return tx.execute(END_SESSION, {"of_person": person_id, "session": session_id}).rowcount == 1
+
+
+def end_sessions(tx: Transaction, person_id: str) -> None:
+    """Ends all sessions of a person."""
+    tx.execute(DELETE_SESSIONS, {"of_person": person_id})
