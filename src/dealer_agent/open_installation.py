@@ -4,21 +4,26 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Container, Iterator
-from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple, overload
 from zoneinfo import ZoneInfo
 
+from msgspec import structs
+
+from dealer_agent.config import load_settings
 from dealer_agent.config.installation import DEALERS, SNAPSHOTS, Installation
 from dealer_agent.config.settings import LONGEST_LEASE_SECONDS, Settings
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.encryption import Cipher
 from dealer_agent.leads.customer_links import CustomerLinks
 from dealer_agent.protocol.ids import new_ulid
+from dealer_agent.storage.database_roles import ADMIN_VARIABLE, require_same_database
+from dealer_agent.storage.database_url import is_sqlite
 from dealer_agent.storage.deliveries.outbox import dealers_with_due
-from dealer_agent.storage.errors import NotIsolated
+from dealer_agent.storage.errors import DatabaseReadOnly, NotIsolated
 from dealer_agent.storage.installation.dealer_registry import (
     RegisteredDealer,
     all_dealers,
@@ -94,6 +99,15 @@ class OpenInstallation:
             document = read_document(tx, find_dealer(tx).settings_number)
             hosts = tuple(list_hosts(tx))
         return self.installation.dealer_settings(document.decode(), hosts)
+
+    def read_again(self) -> None:
+        """Reads the settings of the only dealer again from its file. Raises SettingsError."""
+        only = self.installation.only
+        if only is not None:
+            settings = load_settings(only.folder, os.environ)
+            # The cipher stays: keys that were rotated meanwhile are in it.
+            settings = structs.replace(settings, cipher=only.cipher)
+            self.installation = replace(self.installation, only=settings)
 
     def feed_folders(self) -> Iterator[tuple[str, Path]]:
         """The dealers that may have feeds with files on this machine, and their folders."""
@@ -172,6 +186,34 @@ def open_small_store(installation: Installation, connections: int) -> Store:
     """The database, with at most so many connections to PostgreSQL. Raises StorageError."""
     many = installation.only is None
     return Store.open(installation.database_url, installation.cipher, many_dealers=many, most_connections=connections)
+
+
+def url_for_changes(installation: Installation) -> str:
+    """The URL of the database for changes of dealers: that of DATABASE_ADMIN_URL, if it is set. Raises StorageError."""
+    url, admin_url = installation.database_url, os.environ.get(ADMIN_VARIABLE)
+    if not admin_url or is_sqlite(url):
+        return url
+    require_same_database(url, admin_url)
+    return admin_url
+
+
+@contextmanager
+def open_for_changes(installation: Installation) -> Iterator[Store]:
+    """The database for changes of dealers, which the service's role of PostgreSQL may not make.
+
+    Raises StorageError, which says what to set if the role may not.
+    """
+    url = url_for_changes(installation)
+    with Store.open(url, installation.cipher, many_dealers=True) as store:
+        try:
+            yield store
+        except DatabaseReadOnly as problem:
+            if is_sqlite(url):
+                raise
+            raise DatabaseReadOnly(
+                f"{problem}: this role may not change dealers; set {ADMIN_VARIABLE} to the address for commands, which "
+                "dealer-agent database prepare shows"
+            ) from None
 
 
 def delete_files_of_removed(store: Store, folder: Path, served: Container[str] = frozenset()) -> None:

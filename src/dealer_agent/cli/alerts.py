@@ -23,11 +23,10 @@ def list_(owner: Owner) -> Table:
     In an installation without --dealer, the list has the alerts of the operator.
     """
     from dealer_agent.alerts.texts import sentence_of
-    from dealer_agent.storage.alerts import read_alerts
+    from dealer_agent.storage.alerts import list_alerts
 
     with owner.store.read(owner.id) as tx:
-        states = [state for state in read_alerts(tx) if state.started_at is not None]
-    states.sort(key=lambda state: (not state.is_open, -(state.ended_at or tx.now).timestamp()))
+        states = list_alerts(tx)
     columns: Columns = {
         "State": lambda state: "open" if state.is_open else "ended",
         "Condition": "condition",

@@ -21,6 +21,7 @@ from dealer_agent.config.loading import FILE_NAME, read_text
 from dealer_agent.config.settings_problems import SettingsError
 from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.operations.dealer_moves import OnRows, delete_files, export_dealer, import_dealer
+from dealer_agent.operations.settings_changes import require_same_dealer
 from dealer_agent.storage.errors import DealerUnknown, SettingsConflict
 from dealer_agent.storage.installation.dealer_registry import (
     RegisteredDealer,
@@ -365,9 +366,7 @@ def _state(dealer: RegisteredDealer) -> tuple[str, str]:
 
 def _checked(opened: OpenInstallation, dealer_id: str, text: str) -> str:
     """The text of a `dealer.toml` if it is valid for this dealer. Raises SettingsError."""
-    found = opened.installation.dealer_settings(text).dealer.id
-    if found != dealer_id:
-        raise SettingsError(f"dealer.toml: id: is {found} and must stay {dealer_id}; an id never changes")
+    require_same_dealer(opened.installation.dealer_settings(text), dealer_id)
     return text
 
 

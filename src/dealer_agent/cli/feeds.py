@@ -20,9 +20,9 @@ from dealer_agent.config.feeds import FeedSettings
 from dealer_agent.config.installation import load_served
 from dealer_agent.encryption.passwords import check_new_password, hash_password
 from dealer_agent.open_installation import OpenDealer
-from dealer_agent.storage.alerts import warned_imports
+from dealer_agent.operations.feed_states import state_word, states_of_feeds, warned_feeds
 from dealer_agent.storage.jobs import Job, JobKey
-from dealer_agent.storage.stock.feeds import FEED, FeedState, feed_states, list_files, put_feeds
+from dealer_agent.storage.stock.feeds import FEED, FeedState, list_files, put_feeds
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -38,17 +38,22 @@ NO_FEEDS = "dealer.toml has no feed: write a section [[feeds]], with its source 
 @command(app, "list", DEALER)
 def list_(dealer: OpenDealer) -> Table:
     """List the feeds: state, last file, last import, next fetch, and the last problem."""
-    columns: Columns = {"Feed": "name", "Source": "source", "State": partial(_word, _warned(dealer)), **_NEWEST}
-    return Table.of("Feeds", columns, _states(dealer).values(), dealer.local, empty=NO_FEEDS)
+    columns: Columns = {
+        "Feed": "name",
+        "Source": "source",
+        "State": partial(state_word, warned_feeds(dealer)),
+        **_NEWEST,
+    }
+    return Table.of("Feeds", columns, states_of_feeds(dealer).values(), dealer.local, empty=NO_FEEDS)
 
 
 @command(app, "show", DEALER)
 def show(dealer: OpenDealer, name: NameArgument) -> list[dict[str, Any]]:
     """Show the settings and the state of a feed."""
     feed = feed_named(dealer, name)
-    state = _states(dealer)[name]
+    state = states_of_feeds(dealer)[name]
     since = {"In settings since": "since", "Checked": "checked_at", "Answered": "succeeded_at"}
-    word = partial(_word, _warned(dealer))
+    word = partial(state_word, warned_feeds(dealer))
     columns: Columns = {"Feed": "name", "Source": "source", "State": word, **since, **_NEWEST}
     shown = Table.of("", columns, [state], dealer.local)
     section(f"Feed {name}", shown.facts)
@@ -160,37 +165,9 @@ def feed_named(dealer: OpenDealer, name: str, option: str = "NAME") -> FeedSetti
     return known[name]
 
 
-def _states(dealer: OpenDealer) -> dict[str, FeedState]:
-    """The states of the feeds by name. A feed that no process has seen yet has an empty state."""
-    with dealer.read() as tx:
-        found = {state.name: state for state in feed_states(tx)}
-        return {
-            feed.name: found.get(feed.name)
-            or FeedState(feed.name, feed.source, tx.now, tx.now, None, None, None, None, None, is_late=False, waiting=0)
-            for feed in dealer.settings.feeds
-        }
-
-
 def _next_fetch(state: FeedState) -> datetime | None:
     """When files are fetched next; None for a feed whose files are uploaded."""
     return None if state.source == "upload" else state.next_at
-
-
-def _warned(dealer: OpenDealer) -> set[str]:
-    """The feeds whose newest import has warnings."""
-    with dealer.read() as tx:
-        return {feed for feed in warned_imports(tx) if feed is not None}
-
-
-def _word(warned: set[str], state: FeedState) -> str:
-    """The state of a feed in one word. `warned` are the feeds whose newest import has warnings."""
-    if state.problem is not None:
-        return "problem"
-    if state.is_late:
-        return "late"
-    if state.name in warned:
-        return "warnings"
-    return "ok" if state.checked_at or state.new_at else "new"
 
 
 _NEWEST: Columns = {

@@ -2,7 +2,6 @@
 
 import os
 import re
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,10 +10,7 @@ from rich.markdown import Markdown
 
 from dealer_agent.cli.terminal import out, terminal_width
 from dealer_agent.protocol.did_you_mean import did_you_mean
-
-PACKED = Path(__file__).parents[1] / "reference"
-"""Where the wheel has the pages: `force-include` in pyproject.toml."""
-CHECKOUT = Path(__file__).parents[3] / "docs" / "reference"
+from dealer_agent.reference_pages import reference_pages
 
 _TITLE = re.compile(r"^(#{1,6}) +(.+?) *$", re.MULTILINE)
 _FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
@@ -34,7 +30,7 @@ def help(  # noqa: A001 - the name of the command
 
     On a terminal, a pager shows it. Else it is printed as Markdown.
     """
-    pages = {page.stem: page for page in sorted((PACKED if PACKED.exists() else CHECKOUT).glob("*.md"))}
+    pages = reference_pages()
     if not topic:
         width = max(map(len, pages)) + 2
         for name, page in pages.items():

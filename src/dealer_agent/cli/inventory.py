@@ -2,7 +2,6 @@
 
 import shlex
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from io import FileIO
 from pathlib import Path
@@ -20,38 +19,27 @@ from dealer_agent.cli.stock import list_, show
 from dealer_agent.cli.tables import Columns, Table
 from dealer_agent.cli.terminal import cell_text, fail, limited, out, pasted, plain, progress
 from dealer_agent.dealers.profile import Profile
-from dealer_agent.feeds.files.checks import CHECK_BY_ID, EVERY_CHECK, FeedFinding, refusals
-from dealer_agent.feeds.files.feed import MOST_FILE_MIB, ParsedFeed, Repeat, RowProblem
+from dealer_agent.feeds.files.checks import CHECK_BY_ID, EVERY_CHECK, LONGEST_REASON, FeedFinding, refusals
+from dealer_agent.feeds.files.feed import MOST_FILE_MIB, ParsedFeed
 from dealer_agent.feeds.files.layouts import LAYOUT_NAMES
 from dealer_agent.open_installation import OpenDealer
 from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.storage.errors import FeedRefused
 from dealer_agent.storage.stock.feeds import settle_file_problem
 from dealer_agent.storage.stock.held_units import Decision, find_named, held_units
-from dealer_agent.storage.stock.reading import (
-    ChangeKind,
-    ImportRecord,
-    RefusedImport,
-    list_imports,
-    list_refused_imports,
-)
+from dealer_agent.storage.stock.reading import import_history
 
 if TYPE_CHECKING:
-    from dealer_agent.feeds.importing import FileImport, ImportResult
+    from dealer_agent.feeds.import_report import ImportReport, RowsShown
+    from dealer_agent.feeds.importing import FileImport
 
 app = typer.Typer(no_args_is_help=True)
 
-_OUTCOMES: dict[ChangeKind, str] = {"import": "imported", "undo": "undone", "held": "decided"}
 _COUNTED = ("Added", "Changed", "Unchanged", "Sold", "Back")
 _SHRINKING = ("units_lost", "rooftop_lost")
 UnitArgument = Annotated[
     str, typer.Argument(metavar="UNIT", help="Its stock number, VIN or vehicle id, from `inventory held`.")
 ]
-ROW_PROBLEMS_SHOWN = 20
-COLUMNS_SHOWN = 50
-LINES_SHOWN = 10
-AT_OTHER_ROOFTOPS = "At other rooftops"
-_SHOWN_IF_ANY = (AT_OTHER_ROOFTOPS, "Held back")
 
 
 def _content(file: Path) -> Callable[[], BinaryIO] | bytes:
@@ -101,6 +89,9 @@ def import_(
             help="Import the file although this check refuses it. Repeat it for several. The refusal names them.",
         ),
     ] = None,
+    reason: Annotated[
+        str, typer.Option(help="Why you accept what the checks find, for the history. No data of customers.")
+    ] = "",
     allow_shrink: Annotated[
         bool,
         typer.Option(
@@ -140,6 +131,8 @@ def import_(
         _end_as_child(code, folder, lambda dealer: None if dry_run else _how(dealer, file, feed_name, rooftop))
 
     # Imported after the fork, which must have one thread.
+    from dealer_agent.cli.customer_data import actor
+    from dealer_agent.feeds.import_report import report_of
     from dealer_agent.feeds.importing import import_file
 
     steps: dict[str, Any] = {}
@@ -161,6 +154,8 @@ def import_(
                 _content(file),
                 how,
                 accept=accepted,
+                accepted_by=actor(),
+                accepted_why=reason[:LONGEST_REASON],
                 dry_run=dry_run,
                 on_progress=show_progress,
                 on_read=read.append,
@@ -168,15 +163,17 @@ def import_(
             )
         except FeedRefused as refusal:
             bar.stop()
-            _show_feed(read[0])
-            _show_warnings(refusal.findings)
+            report = report_of(read[0], None, refusal.findings)
+            _show_feed(report)
+            _show_warnings(report)
             fail(_refusal_text(refusal.findings, _command(folder, file, how), accepted))
     (feed,) = read
-    _show_feed(feed)
-    _show_outcome(feed, done, dealer.profile, dry_run=dry_run)
-    counts = {name.lower().replace(" ", "_"): count for name, count in _counts(feed, done).items()}
-    findings = msgspec.to_builtins(done.outcome.findings)
-    return {"layout": feed.layout, "dry_run": dry_run, **counts, "findings": findings}
+    report = report_of(feed, done)
+    _show_feed(report)
+    _show_outcome(report, dealer.profile, dry_run=dry_run)
+    counts = {name.lower().replace(" ", "_"): count for name, count in report.counts.items()}
+    findings = msgspec.to_builtins(report.findings)
+    return {"layout": report.layout, "dry_run": dry_run, **counts, "findings": findings}
 
 
 def _end_as_child(code: int, folder: DealerFolder, how_of: "Callable[[OpenDealer], FileImport | None]") -> NoReturn:
@@ -207,26 +204,12 @@ def _command(folder: DealerFolder, file: Path, how: "FileImport") -> list[str]:
     return [*command, *(part for name in how.rooftops for part in ("--rooftop", name))]
 
 
-def _how(dealer: OpenDealer, file: Path, feed_name: str | None, rooftop: list[str] | None) -> "FileImport":
-    """How the file is read and imported: as the feed that is named, if any. `max_mib` of the feed does not count."""
-    from dealer_agent.feeds.importing import FileImport
+def _how(dealer: OpenDealer, file: Path, feed_name: str | None, rooftops: list[str] | None) -> "FileImport":
+    """How the file is read and imported: as the feed that is named, if any."""
+    from dealer_agent.operations.stock import how_to_import
 
-    how = FileImport(source=file.name, checks=dealer.settings.checks)
-    if feed_name is not None:
-        how = FileImport.of_feed(file.name, feed_named(dealer, feed_name, "--feed"), dealer.settings.checks)
-    rooftops = _known_rooftops(dealer.profile, rooftop or list(how.rooftops))
-    return replace(how, rooftops=tuple(rooftops), most_bytes=MOST_FILE_MIB << 20)
-
-
-def _known_rooftops(dealer: Profile, wanted: list[str]) -> list[str]:
-    """The rooftops as the settings write them. Ends the command for an unknown name."""
-    names = {rooftop.name.casefold(): rooftop.name for rooftop in dealer.rooftops}
-    for name in wanted:
-        if name.strip().casefold() not in names:
-            known = list(names.values())
-            advice = did_you_mean(name, known)
-            fail(f"{name!r} is not a rooftop of dealer.toml. The rooftops are: {', '.join(known)}{advice}")
-    return [names[name.strip().casefold()] for name in wanted]
+    feed = None if feed_name is None else feed_named(dealer, feed_name, "--feed")
+    return how_to_import(dealer, file.name, feed, rooftops or ())
 
 
 @command(app, "history", DEALER)
@@ -235,15 +218,16 @@ def history(
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many, newest first.")] = 20,
 ) -> Table:
     """List the imports: when, from which file, what each changed, and why one was refused."""
+    # Imported here: the other commands need no catalogue.
+    from dealer_agent.operations.stock import outcome_of
+
     with dealer.read() as tx:
-        imported, refused = list_imports(tx, limit + 1), list_refused_imports(tx, limit + 1)
-    both: list[ImportRecord | RefusedImport] = [*imported, *refused]
-    imports = limited(sorted(both, key=lambda each: each.at, reverse=True), limit)
+        imports = limited(import_history(tx, limit + 1), limit)
     columns = ("At", "File", "Layout", "Outcome", *_COUNTED, "Rooftops", "Feed")
     rows = [
         (
             *(dealer.local(each.at), each.source, each.layout),
-            _OUTCOMES[each.kind] if isinstance(each, ImportRecord) else "refused",
+            outcome_of(each),
             *(getattr(each, name.lower(), None) for name in _COUNTED),
             ", ".join(each.rooftops or ("all",)),
             getattr(each, "feed", None),
@@ -255,7 +239,9 @@ def history(
     for each in imports:
         if each.findings:
             notes.append(f"\n{cell_text(dealer.local(each.at))} {each.source}")
-            notes += [f"  {finding.check}: {finding.sentence}" for finding in each.findings]
+            notes += [
+                f"  {finding.check}: {finding.sentence} {finding.acceptance}".rstrip() for finding in each.findings
+            ]
     return Table("Imports", columns, rows, empty="Nothing was imported yet.", notes=notes, only_json=("Findings",))
 
 
@@ -294,28 +280,19 @@ def hide(dealer: OpenDealer, unit: UnitArgument) -> dict[str, Any]:
 def _decide(dealer: OpenDealer, name: str, decision: Decision) -> dict[str, Any]:
     """Releases or hides the one unit that a person names. Ends the command if none or several have the name."""
     # Imported here: the other commands need no catalogue, no writer of the stock, and no leads.
-    from dealer_agent.catalogue_loading.snapshots import digest_of
     from dealer_agent.cli.customer_data import actor
-    from dealer_agent.storage.stock.stock_changes import decide
+    from dealer_agent.operations.stock import decide_unit
 
     with dealer.read() as tx:
         found, known = find_named(tx, name.strip()), held_units(tx)
-    by_id = {each.vehicle_id: each for each in known}
     if decision == "released":
+        by_id = {each.vehicle_id for each in known}
         found = [vehicle_id for vehicle_id in found if vehicle_id in by_id]
     if len(found) != 1:
         what = f"{len(found)} units are named {name!r}. Use the VIN." if found else f"No such unit: {name!r}."
         advice = did_you_mean(name, [each.name for each in known])
         fail(f"{what}{advice} To see the held units, type: dealer-agent inventory held")
-    if decision == "released":
-        wrong = next((doubt for doubt in by_id[found[0]].doubts if not doubt.is_releasable), None)
-        if wrong is not None:
-            fail(f"{wrong.sentence} Its facts are wrong. {wrong.advice}")
-    at = datetime.now(UTC)
-    digest = digest_of(dealer.profile, at)
-    done = decide(dealer.store, dealer.profile.id, found[0], decision, digest, at=at, by=actor())
-    if done is None:  # It left the stock, or its import has not ended.
-        fail(f"{name!r} is not in the stock any more, or an import is adding it. Try again.")
+    done = decide_unit(dealer, found[0], decision, by=actor())
     effect = "Buyers see it as the feed gives it." if decision == "released" else "Buyers do not see it any more."
     out.print(f"{plain(done.name)} is {decision}. {effect} The decision outlives the next feed.")
     return {"vehicle_id": done.vehicle_id, "decision": decision, "unit": done.name}
@@ -334,21 +311,11 @@ def undo(
     It goes one step back. Units that something changed after the import stay as they are.
     """
     # Imported here: the other commands need no catalogue, and no writer of the stock.
-    from dealer_agent.catalogue_loading.snapshots import digest_of
-    from dealer_agent.storage.stock.stock_changes import undo_import
+    from dealer_agent.operations.stock import counts_of_undo, undo_last_import
 
-    at = datetime.now(UTC)
-    done = undo_import(
-        dealer.store, dealer.profile.id, digest_of(dealer.profile, at), at=at, revision=revision, dry_run=dry_run
-    )
+    done = undo_last_import(dealer, revision=revision, dry_run=dry_run)
     when = cell_text(dealer.local(done.undone.at))
-    counts = {
-        "Added units removed": done.removed,
-        "Changed units restored": done.restored,
-        "Sold units for sale again": done.returned,
-        "Returned units sold again": done.sold,
-        "Changed since, left alone": done.left_alone,
-    }
+    counts = counts_of_undo(done)
     title = "What would happen" if dry_run else "Undone"
     Table(f"{title}: {plain(done.undone.source)} of {when}", ("Units", "Count"), list(counts.items())).show()
     out.print(
@@ -374,68 +341,52 @@ def _refusal_text(findings: Sequence[FeedFinding], command: Sequence[str], accep
     )
 
 
-def _show_warnings(findings: Sequence[FeedFinding]) -> None:
-    warnings = [finding for finding in findings if finding.action == "warn"]
-    if warnings:
+def _show_warnings(report: "ImportReport") -> None:
+    if report.warnings:
         out.print("\nWarnings", style="bold")
-    for finding in warnings:
+    for finding in report.warnings:
         out.print(f"  {finding.check}: {plain(finding.sentence)}")
 
 
-def _show_feed(feed: ParsedFeed) -> None:
+def _show_feed(report: "ImportReport") -> None:
     """Says how the file was read, and lists rows that were refused, repeated or doubtful."""
-    separator = {",": "comma", "\t": "TAB", ";": "semicolon", "|": "bar"}.get(feed.delimiter or "", feed.delimiter)
-    out.print(
-        f"Layout [bold]{feed.layout}[/], {feed.encoding}{f', {separator}-separated' if separator else ''}", markup=True
-    )
-    if feed.columns_not_understood:
-        out.print(f"Columns not understood: {_some(feed.columns_not_understood, COLUMNS_SHOWN)}")
-    if feed.columns_withheld:
-        out.print(f"Columns never read (cost and the like): {_some(feed.columns_withheld, COLUMNS_SHOWN)}")
-    _show_row_problems("Refused rows", feed.refused, feed.counts.refused)
-    _show_row_problems("Repeated rows", tuple(map(_repeated_row, feed.repeated_vins)), feed.counts.repeated_vins)
-    _show_row_problems("Worth a look", feed.warnings, feed.counts.warnings)
+    separated = f", {report.separator}-separated" if report.separator else ""
+    out.print(f"Layout [bold]{report.layout}[/], {report.encoding}{separated}", markup=True)
+    if report.columns_not_understood:
+        out.print(f"Columns not understood: {_some(report.columns_not_understood)}")
+    if report.columns_withheld:
+        out.print(f"Columns never read (cost and the like): {_some(report.columns_withheld)}")
+    for rows in report.row_problems:
+        _show_rows(rows)
 
 
-def _some(texts: tuple[str, ...] | list[str], most: int) -> str:
-    more = f" and {len(texts) - most:,} more" if len(texts) > most else ""
-    return plain(", ".join(texts[:most])) + more
+def _some(columns: Sequence[str]) -> str:
+    from dealer_agent.feeds.import_report import MOST_COLUMNS, some
+
+    return plain(some(columns, MOST_COLUMNS))
 
 
-def _show_row_problems(title: str, row_problems: tuple[RowProblem, ...], count: int) -> None:
-    """A table with the first rows of a kind. `count` is the number of all of them."""
-    if not row_problems:
-        return
-    rows = [
-        (str(row_problem.line), row_problem.identifier, row_problem.text)
-        for row_problem in row_problems[:ROW_PROBLEMS_SHOWN]
-    ]
-    Table(f"\n{title}", ("Line", "VIN or stock", "What"), rows).show()
-    if count > ROW_PROBLEMS_SHOWN:
-        out.print(f"... and {count - ROW_PROBLEMS_SHOWN:,} more")
+def _show_rows(shown: "RowsShown") -> None:
+    """A table with the first rows of a kind."""
+    rows = [(str(row.line), row.identifier, row.text) for row in shown.rows]
+    Table(f"\n{shown.title}", ("Line", "VIN or stock", "What"), rows).show()
+    if shown.more:
+        out.print(f"... and {shown.more:,} more")
 
 
-def _repeated_row(repeat: Repeat) -> RowProblem:
-    *earlier, last = map(str, repeat.lines)
-    text = f"also on line {_some(earlier, LINES_SHOWN)}; line {last} counts"
-    return RowProblem(repeat.lines[-1], repeat.identifier, text)
-
-
-def _show_outcome(feed: ParsedFeed, done: "ImportResult", dealer: Profile, *, dry_run: bool) -> None:
+def _show_outcome(report: "ImportReport", dealer: Profile, *, dry_run: bool) -> None:
     """Says what the import changed, and what the settings make of the file's rooftops and prices."""
-    counts = _counts(feed, done)
-    _show_row_problems("Not imported: at other rooftops", done.outside_row_problems, done.outside)
-    _show_warnings(done.outcome.findings)
+    if report.outside is not None:
+        _show_rows(report.outside)
+    _show_warnings(report)
     title = "\nWhat would happen" if dry_run else "\nImported"
-    rows = [(name, count) for name, count in counts.items() if count or name not in _SHOWN_IF_ANY]
-    Table(title, ("Units", "Count"), rows).show()
-    if done.without_rooftop and (done.unknown_rooftops or len(dealer.rooftops) > 1):
-        units = "unit names" if done.without_rooftop == 1 else "units name"
-        names = ", ".join(map(plain, done.unknown_rooftops))
+    Table(title, ("Units", "Count"), list(report.shown_counts.items())).show()
+    placed = report.placement
+    if placed is not None and placed.without_rooftop and (placed.unknown or len(dealer.rooftops) > 1):
+        units = "unit names" if placed.without_rooftop == 1 else "units name"
+        names = ", ".join(map(plain, placed.unknown))
         named = f" The file says: {names}. Put such names into a rooftop's feed_ids." if names else ""
-        out.print(
-            f"\n{done.without_rooftop} {units} no rooftop of dealer.toml and went to {done.default_rooftop}.{named}"
-        )
+        out.print(f"\n{placed.without_rooftop} {units} no rooftop of dealer.toml and went to {placed.default}.{named}")
     meaning = {
         "advertised": "the price that buyers see, with every mandatory charge in it",
         "before_fees": "the price before the rooftop's mandatory fees, which are added",
@@ -447,30 +398,10 @@ def _show_outcome(feed: ParsedFeed, done: "ImportResult", dealer: Profile, *, dr
             f"\nNo vehicle of {plain(', '.join(unpriced))} shows a price: dealer.toml has no fees for it. "
             "If there are none, write fees = []."
         )
-    if done.outcome.held and not dry_run:
+    if report.counts["Held back"] and not dry_run:
         out.print(pasted("\nTo see the units that are held back, type: dealer-agent inventory held"))
     if dry_run:
         out.print("\nNothing was changed (--dry-run).")
-
-
-def _counts(feed: ParsedFeed, done: "ImportResult") -> dict[str, int]:
-    """What happens to how many units."""
-    outcome = done.outcome
-    return {
-        "Rows in the file": feed.rows,
-        "Added": len(outcome.added),
-        "Changed": len(outcome.changed),
-        "Unchanged": len(outcome.unchanged),
-        "Sold": len(outcome.sold),
-        "Back for sale": len(outcome.back),
-        "Refused rows": feed.counts.refused,
-        AT_OTHER_ROOFTOPS: done.outside,
-        "Rows marked sold": feed.counts.sold,
-        "Repeated rows": feed.repeats + outcome.repeated,
-        "Held back": len(outcome.held),
-        "For sale before": outcome.before,
-        "For sale now": outcome.after,
-    }
 
 
 app.command("list")(as_typer_command(list_, DEALER))

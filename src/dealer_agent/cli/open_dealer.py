@@ -19,11 +19,15 @@ from dealer_agent.config.installation import Installation, installation_of, is_i
 from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE
 from dealer_agent.config.loading import FILE_NAME
 from dealer_agent.config.settings import Sections
-from dealer_agent.open_installation import OpenDealer, OpenInstallation, open_store
+from dealer_agent.open_installation import (
+    OpenDealer,
+    OpenInstallation,
+    open_for_changes,
+    open_store,
+    url_for_changes,
+)
 from dealer_agent.protocol.did_you_mean import did_you_mean
-from dealer_agent.storage.database_roles import ADMIN_VARIABLE, require_same_database
-from dealer_agent.storage.database_url import is_sqlite
-from dealer_agent.storage.errors import DatabaseReadOnly, DealerUnknown
+from dealer_agent.storage.errors import DealerUnknown
 from dealer_agent.storage.installation.dealer_registry import all_dealers
 from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.migrate import START_SECONDS, migrate, wait_for_server
@@ -76,21 +80,9 @@ def open_installation(folder: Path, *, for_changes: bool = False) -> Iterator[Op
     is that of DATABASE_ADMIN_URL, if it is set.
     """
     installation = load_installation(folder, os.environ)
-    url = installation.database_url
-    if for_changes and not is_sqlite(url) and (admin_url := os.environ.get(ADMIN_VARIABLE)):
-        require_same_database(url, admin_url)
-        url = admin_url
-    migrate(url)
-    with Store.open(url, installation.cipher, many_dealers=True) as store:
-        try:
-            yield OpenInstallation(installation, store)
-        except DatabaseReadOnly as problem:
-            if not for_changes or is_sqlite(url):
-                raise
-            raise DatabaseReadOnly(
-                f"{problem}: this role may not change dealers; set {ADMIN_VARIABLE} to the address for commands, which "
-                "dealer-agent database prepare shows"
-            ) from None
+    migrate(url_for_changes(installation) if for_changes else installation.database_url)
+    with open_for_changes(installation) if for_changes else open_store(installation) as store:
+        yield OpenInstallation(installation, store)
 
 
 def require_keys(installation: Installation) -> None:

@@ -1,6 +1,7 @@
 """`dealer-agent inventory list` and `show`: the stock as buyers see it, and where a unit came from."""
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from itertools import islice
 from typing import Annotated, Any
 
@@ -14,13 +15,10 @@ from dealer_agent.inventory.listing import Unit, listing_json
 from dealer_agent.open_installation import OpenDealer
 from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.protocol.vehicle import ListingStatus, Vehicle
-from dealer_agent.storage.stock.held_units import HeldUnit, decisions
-from dealer_agent.storage.stock.reading import Stock, list_imports, read_stock
-from dealer_agent.storage.transaction import Transaction
+from dealer_agent.storage.stock.held_units import decisions
+from dealer_agent.storage.stock.reading import Stock, read_stock
 
 MOST_LISTED = 1_000_000
-MOST_IMPORTS = 100
-"""How many imports are looked at for the one that had a unit's rooftop."""
 _NAMED = ("year", "make", "model", "trim")
 _COLUMNS = ("condition", "price", "mileage", "status", "rooftop")
 
@@ -66,6 +64,9 @@ def show(
     unit: Annotated[str, typer.Argument(metavar="UNIT", help="Its vehicle id, VIN or stock number.")],
 ) -> dict[str, Any]:
     """Show one unit as buyers see it, what the feed says, where it came from, and why it is held back."""
+    # Imported here: the other commands about the inventory need no catalogue.
+    from dealer_agent.operations.stock import facts_of, held_document, origin_of, other_facts
+
     name = unit.strip()
     with dealer.read() as tx:
         stock = read_stock(tx, dealer.profile.policies.remember_sold_days)
@@ -78,10 +79,10 @@ def show(
         held = next((each for each in decisions(tx).values() if _is_named(each, name)), None)
         document: dict[str, Any] = {
             "vehicle_id": held.vehicle_id if found is None and held else found[0].vehicle_id if found else None,
-            "buyers_see": None if found is None else msgspec.json.decode(listing_json(found[0], found[1].extras)),
-            "feed": None if found is None else msgspec.json.decode(msgspec.json.encode(found[1])),
-            "held": None if held is None else _held(dealer, held),
-            "came_from": _origin(tx, dealer, found, held),
+            "buyers_see": None if found is None else facts_of(listing_json(found[0], found[1].extras)),
+            "feed": None if found is None else facts_of(msgspec.json.encode(found[1])),
+            "held": None if held is None else held_document(dealer, held),
+            "came_from": origin_of(tx, dealer, *_listed_at(found), held),
         }
     if found is None and held is None:
         sold = next((each for each in stock.gone if _is_named(each, name)), None)
@@ -89,22 +90,25 @@ def show(
             fail(f"{plain(name)} was sold, or left the stock, on {dealer.local(sold.sold_at):%Y-%m-%d %H:%M %Z}.")
         fail(f"No such unit: {name!r}{did_you_mean(name, names)}. See dealer-agent inventory list")
     section("Buyers see", document["buyers_see"] or "nothing: the unit is held back")
-    section("The feed says besides", _other_facts(document["feed"], document["buyers_see"]))
+    section("The feed says besides", other_facts(document["feed"], document["buyers_see"]))
     if document["held"] is not None:
         section("Held back", document["held"] | {"feed": None})
-        section("The feed says now", _other_facts(document["held"]["feed"], document["feed"]))
+        section("The feed says now", other_facts(document["held"]["feed"], document["feed"]))
     section("It came from", document["came_from"])
     out.print()
     return document
 
 
-def _other_facts(facts: dict[str, Any] | None, shown: dict[str, Any] | None) -> dict[str, Any]:
-    """The facts that are not among those that are shown."""
-    return {name: value for name, value in (facts or {}).items() if (shown or {}).get(name) != value}
-
-
 def _members(vehicle: Vehicle, names: Sequence[str]) -> list[Any]:
     return [None if (value := getattr(vehicle, name)) is UNSET else value for name in names]
+
+
+def _listed_at(found: tuple[Vehicle, Unit] | None) -> tuple[str | None, datetime | None]:
+    """The rooftop of a listing, and its last change."""
+    if found is None:
+        return None, None
+    changed_at = found[0].changed_at
+    return found[0].rooftop, None if changed_at is UNSET else changed_at
 
 
 def _listed(dealer: OpenDealer, stock: Stock) -> Iterator[tuple[Vehicle, Unit]]:
@@ -118,37 +122,3 @@ def _is_named(unit: Any, name: str) -> bool:
     """Whether a record has this vehicle id, VIN or stock number."""
     vin, stock = unit.vin or "", unit.stock or ""
     return unit.vehicle_id == name or vin == name.upper() or stock.casefold() == name.casefold()
-
-
-def _held(dealer: OpenDealer, held: HeldUnit) -> dict[str, Any]:
-    """What the output says about a unit that is held back."""
-    return {
-        "reason": held.reason,
-        "why": held.sentence,
-        "advice": held.advice,
-        "decision": held.decision,
-        "by": held.decided_by,
-        "since": dealer.local(held.since, held.rooftop),
-        "leaves": dealer.local(held.leaves_at, held.rooftop),
-        "feed": None if held.unit is None else msgspec.json.decode(held.unit),
-    }
-
-
-def _origin(
-    tx: Transaction, dealer: OpenDealer, found: tuple[Vehicle, Unit] | None, held: HeldUnit | None
-) -> dict[str, Any] | None:
-    """The newest import that had all units of the unit's rooftop."""
-    if found is None:
-        return None if held is None else {"file": held.source}
-    rooftop = found[0].rooftop
-    imports = (each for each in list_imports(tx, MOST_IMPORTS) if each.kind == "import")
-    newest = next((each for each in imports if each.rooftops is None or rooftop in each.rooftops), None)
-    if newest is None:
-        return None
-    return {
-        "file": newest.source,
-        "feed": newest.feed,
-        "layout": newest.layout,
-        "imported": dealer.local(newest.at, rooftop),
-        "changed": None if found[0].changed_at is UNSET else dealer.local(found[0].changed_at, rooftop),
-    }

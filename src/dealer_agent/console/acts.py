@@ -1,7 +1,7 @@
 """Who may do what in the console: the table of acts and roles. Pure."""
 
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, unique
 from typing import Literal, get_args
 
 Role = Literal["owner", "manager", "sales", "viewer"]
@@ -38,6 +38,7 @@ _STAFF = ("owner", "manager", "sales")
 _HEADS = ("owner", "manager")
 
 
+@unique
 class Act(Enum):
     """What a person does with a page or a form. Each route names one."""
 
@@ -62,7 +63,7 @@ class Act(Enum):
     SEE_DEMAND = _for("see the demand", *_ALL)
     ASK = _for("ask your own agent", *_ALL)
     SEE_SETTINGS = _for("see the settings", *_HEADS)
-    CHANGE_SETTINGS = _for("change the settings", "owner")
+    CHANGE_SETTINGS = _for("change the settings", "owner", again=True)
     SEE_PRIVACY = _for("see the privacy pages", *_HEADS)
     FIND_CUSTOMER = _for("find a customer", *_HEADS)
     WITHDRAW_CONSENT = _for("record that a customer withdrew consent", *_HEADS)

@@ -121,6 +121,8 @@ class Console:
             if self._opened is None:
                 store = open_small_store(self.served.installation, CONNECTIONS)
                 self._opened = OpenInstallation(self.served.installation, store)
+            # The settings of the only dealer may have changed.
+            self._opened.installation = self.served.installation
             return self._opened
 
     @cached_property

@@ -120,6 +120,15 @@ class ConsoleRequest:
             refuse(f"{name.replace('_', ' ').capitalize()} may have at most {longest:,} characters.")
         return value
 
+    @property
+    def path_of_page(self) -> str:
+        """The path of this page, with the path of the service before it."""
+        return self.console.root + self.path
+
+    def local(self, at: datetime | None) -> datetime | None:
+        """A time in the zone of the dealer; without a dealer, in UTC."""
+        return at if self.dealer is None else self.dealer.local(at)
+
     def page_number(self) -> int:
         """The number of the page of a list, from the query; 1 if it is not a number."""
         given = self.query.get("page", "1")

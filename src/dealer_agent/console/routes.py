@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import compile_path
 
 from dealer_agent.console.acts import Act
-from dealer_agent.console.pages import account, dealers, people, sign_in
+from dealer_agent.console.pages import account, dealers, health, people, settings, sign_in
 from dealer_agent.console.requests import Handler
 
 UPLOAD_BYTES = 256 << 20
@@ -59,7 +59,11 @@ class MenuItem(NamedTuple):
     label: str
 
 
-MENU = (MenuItem(Act.SEE_PEOPLE, "people", "People"),)
+MENU = (
+    MenuItem(Act.SEE_SETTINGS, "settings", "Settings"),
+    MenuItem(Act.SEE_PEOPLE, "people", "People"),
+    MenuItem(Act.SEE_HEALTH, "health", "Health"),
+)
 
 ROUTES = (
     _get("/static/{name}", Act.SIGN_IN, sign_in.static_file),
@@ -86,6 +90,18 @@ ROUTES = (
     _post("/account/session/end", Act.OWN_ACCOUNT, account.end_session),
     _get("/", Act.OWN_ACCOUNT, dealers.start),
     _get("/dealers", Act.SEE_DEALERS, dealers.list_),
+    _get("/health", Act.SEE_DEALERS, health.show),
+    _post("/health", Act.SEE_DEALERS, health.check),
+    _get("/d/{dealer}/health", Act.SEE_HEALTH, health.show),
+    _post("/d/{dealer}/health", Act.SEE_HEALTH, health.check),
+    _get("/d/{dealer}/settings", Act.SEE_SETTINGS, settings.show),
+    _get("/d/{dealer}/settings/file", Act.CHANGE_SETTINGS, settings.show_file),
+    _post("/d/{dealer}/settings/preview", Act.CHANGE_SETTINGS, settings.preview),
+    _post("/d/{dealer}/settings/save", Act.CHANGE_SETTINGS, settings.save),
+    _get("/d/{dealer}/settings/change", Act.CHANGE_SETTINGS, settings.show_change),
+    _post("/d/{dealer}/settings/change", Act.CHANGE_SETTINGS, settings.change),
+    _get("/d/{dealer}/settings/history", Act.SEE_SETTINGS, settings.history),
+    _get("/d/{dealer}/settings/history/{number}", Act.SEE_SETTINGS, settings.show_number),
     _get("/d/{dealer}/people", Act.SEE_PEOPLE, people.list_),
     _get("/d/{dealer}/people/invite", Act.CHANGE_PEOPLE, people.show_invite),
     _post("/d/{dealer}/people/invite", Act.CHANGE_PEOPLE, people.invite),

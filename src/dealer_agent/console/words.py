@@ -10,6 +10,8 @@ SAID = {
     "invited": "The invitation is made.",
     "role-changed": "The role is changed.",
     "person-removed": "The person is removed, and their sessions are ended.",
+    "settings-saved": "The settings are saved. The service uses them within two seconds.",
+    "settings-saved-restart": "The settings are saved. Some of them hold only after the service is started again.",
 }
 """What a page says after an act, by the word in the query."""
 

@@ -96,6 +96,8 @@ def import_file(
     how: FileImport,
     *,
     accept: Collection[str] = (),
+    accepted_by: str = "",
+    accepted_why: str = "",
     dry_run: bool = False,
     on_progress: Callable[[str, int, int], None] = lambda _step, _done, _all: None,
     on_read: Callable[[ParsedFeed], object] = lambda _: None,
@@ -132,6 +134,8 @@ def import_file(
             rooftops=how.rooftops,
             checks=how.checks,
             accept=accept,
+            accepted_by=accepted_by,
+            accepted_why=accepted_why,
             dry_run=dry_run,
             on_progress=partial(on_progress, "Storing"),
             feed_name=how.feed,
@@ -149,6 +153,8 @@ def import_feed(
     rooftops: Sequence[str] = (),
     checks: FeedChecks | None = None,
     accept: Collection[str] = (),
+    accepted_by: str = "",
+    accepted_why: str = "",
     dry_run: bool = False,
     on_progress: Callable[[int, int], None] | None = None,
     feed_name: str | None = None,
@@ -156,7 +162,8 @@ def import_feed(
 ) -> ImportResult:
     """Replaces the stock with a full feed. With `rooftops`, which are names, replaces the stock of these rooftops only.
 
-    `accept` has the ids of checks that cannot refuse this feed. Raises StorageError, and FeedRefused if another check
+    `accept` has the ids of checks that cannot refuse this feed; `accepted_by` and `accepted_why` say who accepts what
+    they find, and why, for the history. Raises StorageError, and FeedRefused if another check
     refuses it. A refusal is added to the history of imports, except in a `dry_run`. `source` is the name of the file,
     and `feed_name` that of the feed: the history shows both. `on_commit` gets the transaction that makes the new
     revision current, and the revision (`apply_import`).
@@ -170,7 +177,7 @@ def import_feed(
         on_progress,
         source,
         timedelta(days=profile.policies.remember_sold_days),
-        lambda: CheckRun(settings, accept),
+        lambda: CheckRun(settings, accept, by=accepted_by, why=accepted_why),
     )
     try:
         outcome = apply_import(

@@ -70,8 +70,11 @@ class Row(NamedTuple):
     run: Callable[[Examined], Iterable[DoctorFinding]]
 
 
-def examine(examined: Examined, *, public: bool = False) -> list[CheckResult]:
-    """Runs all checks, or with `public` those before going live. The database is first, because many others need it."""
+def examine(examined: Examined, *, public: bool = False, seconds: float = CHECK_SECONDS) -> list[CheckResult]:
+    """Runs all checks within `seconds`, or with `public` those before going live.
+
+    The database is first, because many others need it.
+    """
     installation = examined.installation
     with ExitStack() as closing:
 
@@ -89,13 +92,13 @@ def examine(examined: Examined, *, public: bool = False) -> list[CheckResult]:
             closing.callback(examined.opened.close)
             yield from check_database(examined.opened, many_dealers=many)
 
-        found = run_checks([DoctorCheck("database", open_store)], CHECK_SECONDS)
+        found = run_checks([DoctorCheck("database", open_store)], seconds)
         if found[0].status == "problem":
             examined.opened = None
         kinds = ("both", "installation" if examined.settings is None else "dealer")
         rows = PUBLIC_CHECKS if public else CHECKS
         checks = [DoctorCheck(row.name, partial(row.run, examined)) for row in rows if row.of in kinds]
-        return found + run_checks(checks, CHECK_SECONDS)
+        return found + run_checks(checks, seconds)
 
 
 def _check_dealers(of: Examined) -> Iterator[DoctorFinding]:

@@ -277,6 +277,7 @@ class Refresher:
             for dealer_id in changed:
                 self.opened.store.forget_keys(dealer_id)
             if changed:
+                await asyncio.to_thread(self.opened.read_again)
                 self.dealers.move(await asyncio.to_thread(read_addresses, self.opened))
             for dealer_id in changed:
                 self.deliveries.forget(dealer_id)

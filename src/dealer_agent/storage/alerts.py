@@ -193,6 +193,12 @@ def check_that_writing_works(tx: Transaction) -> None:
     tx.execute(TOUCH_CHECK, {"failed_leads": 0})
 
 
+def list_alerts(tx: Transaction) -> list[AlertState]:
+    """The alerts that have started: first the open ones, then those that ended last."""
+    states = [state for state in read_alerts(tx) if state.started_at is not None]
+    return sorted(states, key=lambda state: (not state.is_open, -(state.ended_at or tx.now).timestamp()))
+
+
 def read_alerts(tx: Transaction) -> list[AlertState]:
     """All that is remembered about the dealer's conditions."""
     return [AlertState(*row) for row in tx.execute(READ_ALERTS)]

@@ -198,24 +198,38 @@ else:
     """The thresholds and actions of the checks: `[checks]` of dealer.toml."""
 
 
+LONGEST_REASON = 500
+"""Characters of the reason for which a person accepts a refusal."""
+
+
 class FeedFinding(Struct, frozen=True, omit_defaults=True):
     """What a check found. `action` is `warn`, or `refuse` if nobody accepted it. `sentence` is for people.
 
-    `rows` are sentences about the first units of the finding, if it names units.
+    `rows` are sentences about the first units of the finding, if it names units. If a person accepted a refusal,
+    `accepted_by` and `accepted_why` say who and why, as far as they are known.
     """
 
     check: str
     action: Action
     sentence: str
     rows: tuple[str, ...] = ()
+    accepted_by: str = ""
+    accepted_why: str = ""
+
+    @property
+    def acceptance(self) -> str:
+        """Who accepted the refusal, and why: `Accepted by kim: the lot was sold.` Empty if nobody did."""
+        why = f": {self.accepted_why}" if self.accepted_why else ""
+        return f"Accepted by {self.accepted_by}{why}" if self.accepted_by else ""
 
 
 class CheckRun:
-    """Collects the findings of checks. Refusals of checks in `accepted` become warnings."""
+    """Collects the findings of checks. Refusals of checks in `accepted` become warnings, which say by whom and why."""
 
-    def __init__(self, settings: FeedChecks, accepted: Collection[str] = ()) -> None:
+    def __init__(self, settings: FeedChecks, accepted: Collection[str] = (), *, by: str = "", why: str = "") -> None:
         self._settings = settings
         self._accepted = accepted
+        self._by_whom = by, why
         self._findings: list[FeedFinding] = []
 
     def is_accepted(self, check_id: str) -> bool:
@@ -238,10 +252,12 @@ class CheckRun:
         """Adds a finding, unless the check is off."""
         check = CHECK_BY_ID[check_id]
         action = self._settings.action(check)
+        by_whom = ("", "")
         if action == "refuse" and check_id in self._accepted:
-            action = "warn"
+            action, by_whom = "warn", self._by_whom
         if action != "off":
-            self._findings.append(FeedFinding(check_id, action, check.sentence.format(**words), tuple(rows)))
+            sentence = check.sentence.format(**words)
+            self._findings.append(FeedFinding(check_id, action, sentence, tuple(rows), *by_whom))
 
     @property
     def findings(self) -> tuple[FeedFinding, ...]:

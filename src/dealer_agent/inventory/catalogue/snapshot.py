@@ -134,6 +134,10 @@ class Catalogue:
         """The first value of the stock that a filter on this field finds with `text`, as the stock has it."""
         return self._matcher.spelling(field, text)
 
+    def listings(self, rows: Iterable[int]) -> list[bytes]:
+        """The JSON of the listings in these rows, which are below the length of the catalogue."""
+        return self._json.having(rows)
+
     def _ids(self, rows: Rows) -> list[str]:
         return [_vehicle_id.decode(listing).vehicle_id for listing in self._json.having(rows.tolist())]
 

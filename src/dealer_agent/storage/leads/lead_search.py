@@ -1,4 +1,4 @@
-"""Searches the stored leads for `dealer-agent leads list`.
+"""Searches the stored leads for the lists of staff: `dealer-agent leads list`, and the console.
 
 Customer data is encrypted, so a search decrypts leads, newest first, until it has enough or has looked at
 MOST_SEARCHED. A whole e-mail address or phone number is found by its keyed hash instead, at any age.
@@ -13,15 +13,15 @@ from typing import Literal, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Struct
-from sqlalchemy import bindparam, exists, select
+from sqlalchemy import bindparam, exists, func, select
 
 from dealer_agent.leads.records import Addition, LeadRecord
 from dealer_agent.leads.statuses import Mark
 from dealer_agent.protocol.requests import Customer, VehicleOfInterest
 from dealer_agent.storage.deliveries.outbox import State
-from dealer_agent.storage.leads.stored_leads import LIST_LEADS, LIST_LEADS_BEFORE, find_leads_of, leads_in
+from dealer_agent.storage.leads.stored_leads import IS_BEFORE, LIST_HELD, LIST_LEADS, find_leads_of, leads_in
 from dealer_agent.storage.schema import lead_events, leads, outbox
-from dealer_agent.storage.statements import of_leads, same_lead
+from dealer_agent.storage.statements import of_dealer, of_leads, same_lead, shown_to_staff
 from dealer_agent.storage.transaction import Transaction
 
 LEAST_DIGITS = 7
@@ -84,15 +84,31 @@ READ_CHANGES = select(lead_events.c.lead_id, lead_events.c.event_id, lead_events
 
 _RECEIVED = (leads.c.received_at >= bindparam("since"), leads.c.received_at < bindparam("until"))
 _HAS_DELIVERY = exists().where(same_lead(outbox, leads), outbox.c.state == bindparam("state"))
+_OF_ROOFTOPS = leads.c.rooftop.in_(bindparam("rooftops", expanding=True))
+
+COUNT_UNMARKED = (
+    select(func.count())
+    .select_from(leads)
+    .where(
+        of_dealer(leads),
+        leads.c.received_at >= bindparam("since"),
+        leads.c.mark.is_(None),
+        leads.c.erased_at.is_(None),
+        shown_to_staff(leads),
+    )
+)
+
+COUNT_UNMARKED_OF = COUNT_UNMARKED.where(_OF_ROOFTOPS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeadFilter:
-    """Which leads to find, of those that are not held in quarantine.
+    """Which leads to find: with `held` those that wait in quarantine, else those that are not held there.
 
     `text` is what a lead contains, and `contact` the same as a normalised contact point.
     `before` is the id of a lead; only older ones are found. `since` is included, `until` is not. `caller` is the
-    identity of the sender, empty for all anonymous ones.
+    identity of the sender, empty for all anonymous ones. The mark `none` is that of leads without a mark. `rooftops`
+    are those of the leads; empty: all.
     """
 
     text: str = ""
@@ -101,22 +117,36 @@ class LeadFilter:
     since: datetime = FIRST
     until: datetime = LAST
     state: LeadState | None = None
-    mark: Mark | None = None
+    mark: Mark | Literal["none"] | None = None
     caller: str | None = None
+    rooftops: tuple[str, ...] = ()
+    held: bool = False
 
 
 class FoundLeads(NamedTuple):
-    """The leads that were found, newest first. `opened` leads were decrypted; `incomplete`: there are older ones."""
+    """The leads that were found, newest first. `opened` leads were decrypted.
+
+    `incomplete`: the search ended before the oldest lead. `last` is the id of the last lead that it looked at.
+    """
 
     leads: list[LeadRecord]
     opened: int
     incomplete: bool
+    last: str | None = None
 
 
 def find_leads(
-    tx: Transaction, sought: LeadFilter, limit: int, on_progress: Callable[[int], None] = lambda _: None
+    tx: Transaction,
+    sought: LeadFilter,
+    limit: int,
+    on_progress: Callable[[int], None] = lambda _: None,
+    *,
+    most: int = MOST_SEARCHED,
 ) -> FoundLeads:
-    """At most `limit` leads. `on_progress` gets the number of leads that were decrypted. Raises EncryptionError."""
+    """At most `limit` leads. A search for a text decrypts at most about `most` leads.
+
+    `on_progress` gets the number of leads that were decrypted. Raises EncryptionError.
+    """
     if not sought.text:
         found = _page(tx, sought, sought.before, limit)
         return FoundLeads(found, len(found), incomplete=False)
@@ -124,7 +154,7 @@ def find_leads(
     if ids and (known := _page(tx, sought, sought.before, limit, ids)):
         return FoundLeads(known, len(known), incomplete=False)
     found, opened, before = [], 0, sought.before
-    while opened < MOST_SEARCHED:
+    while opened < most:
         page = _page(tx, sought, before, PAGE)
         added = _added_customers(tx, [lead.lead_id for lead in page])
         for lead in page:
@@ -137,21 +167,32 @@ def find_leads(
         if len(page) < PAGE:
             return FoundLeads(found, opened, incomplete=False)
         before = page[-1].lead_id
-    return FoundLeads(found, opened, incomplete=True)
+    return FoundLeads(found, opened, incomplete=True, last=before)
+
+
+def count_unmarked(tx: Transaction, since: datetime, rooftops: Sequence[str] = ()) -> int:
+    """How many leads of these rooftops (empty: all) that came since then have no mark yet. It decrypts nothing."""
+    statement = COUNT_UNMARKED_OF if rooftops else COUNT_UNMARKED
+    return int(tx.execute(statement, {"since": since, "rooftops": rooftops}).scalar_one())
 
 
 def _page(
     tx: Transaction, sought: LeadFilter, before: str | None, limit: int, ids: Sequence[str] | None = None
 ) -> list[LeadRecord]:
     """The newest leads that are older than `before`. With `ids`, only these."""
-    statement = LIST_LEADS if before is None else LIST_LEADS_BEFORE
-    statement = statement.where(*_RECEIVED)
+    statement = (LIST_HELD if sought.held else LIST_LEADS).where(*_RECEIVED)
+    if before is not None:
+        statement = statement.where(IS_BEFORE)
     if sought.state == "erased":
         statement = statement.where(leads.c.erased_at.is_not(None))
     elif sought.state is not None:
         statement = statement.where(_HAS_DELIVERY)
-    if sought.mark is not None:
+    if sought.mark == "none":
+        statement = statement.where(leads.c.mark.is_(None))
+    elif sought.mark is not None:
         statement = statement.where(leads.c.mark == sought.mark)
+    if sought.rooftops:
+        statement = statement.where(_OF_ROOFTOPS)
     if sought.caller == "":
         statement = statement.where(leads.c.caller.is_(None))
     elif sought.caller is not None:
@@ -159,7 +200,7 @@ def _page(
     if ids is not None:
         statement = statement.where(leads.c.lead_id.in_(bindparam("lead_ids", expanding=True)))
     values = {"since": sought.since, "until": sought.until, "state": sought.state, "before": before, "lead_ids": ids}
-    values["caller"] = sought.caller
+    values |= {"caller": sought.caller, "rooftops": sought.rooftops}
     return leads_in(tx, tx.execute(statement, values | {"limit": limit}))
 
 

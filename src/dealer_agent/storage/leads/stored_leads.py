@@ -12,10 +12,11 @@ from hashlib import sha256
 from typing import Any
 
 import msgspec
-from sqlalchemy import LargeBinary, bindparam, exists, insert, select, tuple_
+from sqlalchemy import LargeBinary, bindparam, exists, insert, literal_column, select, tuple_
 
 from dealer_agent.leads.consent_events import GRANTED, WITHDRAWN, ConsentRecord
 from dealer_agent.leads.records import LeadEvent, LeadRecord, StoredLead
+from dealer_agent.leads.statuses import WAITING
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage.leads.prepared_statements import Prepared, Read, read_all
 from dealer_agent.storage.privacy import consents
@@ -116,21 +117,27 @@ ADD_REFUSAL = insert(refusals)
 
 LEAD_COLUMNS = tuple(leads.c[name] for name in LeadRecord.__dataclass_fields__)
 
-LIST_LEADS = (
+_NEWEST_FIRST = (
     select(*LEAD_COLUMNS)
-    .where(of_dealer(leads), shown_to_staff(leads))
+    .where(of_dealer(leads))
     .order_by(leads.c.received_at.desc(), leads.c.lead_id.desc())
     .limit(bindparam("limit"))
 )
 
+LIST_LEADS = _NEWEST_FIRST.where(shown_to_staff(leads))
+
+# A literal: a partial index has the leads that wait.
+LIST_HELD = _NEWEST_FIRST.where(leads.c.quarantine == literal_column(f"'{WAITING}'"), leads.c.erased_at.is_(None))
+
 _other = leads.alias("other")
 
-LIST_LEADS_BEFORE = LIST_LEADS.where(
+IS_BEFORE = (
     tuple_(leads.c.received_at, leads.c.lead_id)
     < select(_other.c.received_at, _other.c.lead_id)
     .where(of_dealer(_other), _other.c.lead_id == bindparam("before"))
     .scalar_subquery()
 )
+"""The condition that a lead is older than the lead with the parameter `before`."""
 
 READ_LEAD = Prepared(select(*LEAD_COLUMNS).where(of_lead(leads)))
 

@@ -40,6 +40,7 @@ from dealer_agent.storage.schema import (
     idempotency,
     lead_contacts,
     lead_events,
+    lead_notes,
     leads,
     outbox,
     places,
@@ -161,6 +162,8 @@ UNLINK = (
 
 EMPTY_ADDITIONS = update(lead_events).where(of_leads(lead_events)).values(changes=None)
 
+EMPTY_NOTES = update(lead_notes).where(of_leads(lead_notes)).values(text=None)
+
 EMPTY_VISITS = update(appointments).where(of_leads(appointments)).values(request=None)
 
 DELETE_RESPONSES = delete(idempotency).where(of_leads(idempotency))
@@ -172,6 +175,8 @@ EMPTY_VEHICLES = update(lead_contacts).where(of_leads(lead_contacts)).values(veh
 
 # Disposal also deletes the rows that only served the use of a lead. An erasure keeps them as a record.
 DELETE_ADDITIONS = delete(lead_events).where(of_leads(lead_events))
+
+DELETE_NOTES = delete(lead_notes).where(of_leads(lead_notes))
 
 DELETE_DELIVERIES = delete(outbox).where(of_leads(outbox))
 
@@ -304,7 +309,7 @@ def _dispose(tx: Transaction, *, leads_unused_since: datetime, consents_before: 
     lead_ids = list(tx.execute(FIND_UNUSED, {"since": leads_unused_since, "now": tx.now}).scalars())
     if lead_ids:
         _empty(tx, lead_ids)
-        for statement in (EMPTY_VEHICLES, DELETE_ADDITIONS, DELETE_DELIVERIES, DELETE_PAST_PLACES):
+        for statement in (EMPTY_VEHICLES, DELETE_ADDITIONS, DELETE_NOTES, DELETE_DELIVERIES, DELETE_PAST_PLACES):
             tx.execute(statement, {"lead_ids": lead_ids})
     old = list(tx.execute(FIND_OLD_CONSENTS, {"before": consents_before}).scalars())
     for lead_id in old:
@@ -325,7 +330,7 @@ def _empty(tx: Transaction, lead_ids: Sequence[str]) -> int:
     to_come = list(tx.execute(FIND_VISITS_TO_COME, chosen | {"at": tx.now}).scalars())
     stop_sharing(tx, to_come, lead_ids)
     end_visits(tx, to_come, "cancelled")
-    for statement in (UNLINK, EMPTY_ADDITIONS, EMPTY_VISITS, DELETE_RESPONSES):
+    for statement in (UNLINK, EMPTY_ADDITIONS, EMPTY_NOTES, EMPTY_VISITS, DELETE_RESPONSES):
         tx.execute(statement, chosen)
     tx.execute(DROP_DELIVERIES, chosen | {"at": tx.now})
     return tx.execute(EMPTY_LEADS, chosen | {"at": tx.now}).rowcount

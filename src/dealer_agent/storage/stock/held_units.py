@@ -97,6 +97,8 @@ READ_HELD = _all.where(table.c.decision != "released")
 
 READ_GOOD_SINCE = select(table.c.vehicle_id, table.c.good_at).where(of_dealer(table), table.c.good_at.is_not(None))
 
+FIND_HELD = _all.where(table.c.vehicle_id == bindparam("of_vehicle"))
+
 READ_DUE = _all.where(table.c.leaves_at <= bindparam("until"))
 
 
@@ -128,6 +130,12 @@ _doubts = msgspec.json.Decoder(tuple[Doubt, ...])
 def held_units(tx: Transaction) -> list[HeldUnit]:
     """The units that are held back or hidden, the oldest first."""
     return [_of(row) for row in tx.execute(READ_HELD)]
+
+
+def find_held(tx: Transaction, vehicle_id: str) -> HeldUnit | None:
+    """The row of a unit, also if a person released it."""
+    row = tx.execute(FIND_HELD, {"of_vehicle": vehicle_id}).one_or_none()
+    return None if row is None else _of(row)
 
 
 def good_since(tx: Transaction) -> dict[str, datetime]:

@@ -16,6 +16,7 @@ from sqlalchemy import (
     ColumnElement,
     CompoundSelect,
     Table,
+    and_,
     bindparam,
     delete,
     func,
@@ -26,6 +27,7 @@ from sqlalchemy import (
 
 from dealer_agent.feeds.files.checks import FeedFinding
 from dealer_agent.inventory.listing import Unit
+from dealer_agent.storage.columns import UtcTime
 from dealer_agent.storage.privacy.keys import check_owner
 from dealer_agent.storage.schema import imports, refused_imports, revisions, unit_changes, unit_documents, units
 from dealer_agent.storage.statements import of_dealer, rows_of
@@ -158,6 +160,12 @@ def current_units(
 
 LIST_IMPORTS = rows_of(imports, ImportRecord).order_by(imports.c.revision.desc()).limit(bindparam("limit"))
 
+_before = bindparam("before", type_=UtcTime)
+
+LIST_OLDER_IMPORTS = LIST_IMPORTS.where(imports.c.at < _before)
+
+FIND_IMPORT = rows_of(imports, ImportRecord).where(imports.c.revision == bindparam("of_revision"))
+
 READ_LIVE_UNITS = (
     select(unit_documents.c.unit, units.c.vehicle_id, units.c.first_seen, units.c.changed_at, units.c.updated_at)
     .join_from(units, unit_documents)
@@ -194,6 +202,16 @@ READ_STOCK_MARK = (
     )
     .where(of_dealer(revisions))
 )
+
+_old_units = current_units(
+    "vehicle_id",
+    "first_seen",
+    only=lambda table: and_(table.c.sold_at.is_(None), table.c.first_seen <= bindparam("until", type_=UtcTime)),
+)
+
+LIST_OLD_UNITS = _old_units.order_by("first_seen", "vehicle_id").limit(bindparam("limit")).offset(bindparam("skipped"))
+
+COUNT_OLD_UNITS = select(func.count()).select_from(_old_units.subquery())
 
 FIND_LIVE_UNIT = (
     current_units("vehicle_id", only=lambda table: table.c.sold_at.is_(None)).limit(1).offset(bindparam("skipped"))
@@ -235,6 +253,17 @@ def read_mark(tx: Transaction) -> StockMark:
 def count_for_sale(tx: Transaction) -> int:
     """How many units are for sale."""
     return int(tx.execute(COUNT_FOR_SALE).scalar_one())
+
+
+def count_old_units(tx: Transaction, until: datetime) -> int:
+    """How many units for sale were first in the stock before a time, or at it."""
+    return int(tx.execute(COUNT_OLD_UNITS, {"until": until}).scalar_one())
+
+
+def list_old_units(tx: Transaction, until: datetime, skip: int, limit: int) -> dict[str, datetime]:
+    """The time since which each of these units is in the stock, the oldest first, by vehicle id."""
+    rows = tx.execute(LIST_OLD_UNITS, {"until": until, "skipped": skip, "limit": limit})
+    return {row.vehicle_id: row.first_seen for row in rows}
 
 
 def has_more_live_units(tx: Transaction, than: int) -> bool:
@@ -286,12 +315,24 @@ def findings_of(stored: bytes | None) -> tuple[FeedFinding, ...]:
     return () if stored is None else msgspec.json.decode(stored, type=tuple[FeedFinding, ...])
 
 
-def list_imports(tx: Transaction, limit: int) -> list[ImportRecord]:
-    """The newest imports first."""
-    return [
-        ImportRecord(*row)._replace(rooftops=rooftops_of(row.rooftops), findings=findings_of(row.findings))
-        for row in tx.execute(LIST_IMPORTS, {"limit": limit})
-    ]
+def list_imports(tx: Transaction, limit: int, before: datetime | None = None) -> list[ImportRecord]:
+    """The newest imports first, by default of all times."""
+    statement = LIST_IMPORTS if before is None else LIST_OLDER_IMPORTS
+    return [_record(row) for row in tx.execute(statement, {"limit": limit, **_until(before)})]
+
+
+def find_import(tx: Transaction, revision: int) -> ImportRecord | None:
+    """The import, or the other change of the stock, with this revision."""
+    row = tx.execute(FIND_IMPORT, {"of_revision": revision}).one_or_none()
+    return None if row is None else _record(row)
+
+
+def _record(row: Any) -> ImportRecord:
+    return ImportRecord(*row)._replace(rooftops=rooftops_of(row.rooftops), findings=findings_of(row.findings))
+
+
+def _until(before: datetime | None) -> dict[str, datetime]:
+    return {} if before is None else {"before": before}
 
 
 LAST_IMPORT = (
@@ -339,6 +380,7 @@ class RefusedImport(NamedTuple):
     findings: tuple[FeedFinding, ...]
     rooftops: tuple[str, ...] | None = None
     feed: str | None = None
+    refusal_id: str = ""
 
 
 ADD_REFUSED_IMPORT = insert(refused_imports)
@@ -346,6 +388,12 @@ ADD_REFUSED_IMPORT = insert(refused_imports)
 _newest_first = refused_imports.c.at.desc(), refused_imports.c.refusal_id
 
 LIST_REFUSED_IMPORTS = rows_of(refused_imports, RefusedImport).order_by(*_newest_first).limit(bindparam("limit"))
+
+LIST_OLDER_REFUSED_IMPORTS = LIST_REFUSED_IMPORTS.where(refused_imports.c.at < _before)
+
+FIND_REFUSED_IMPORT = rows_of(refused_imports, RefusedImport).where(
+    refused_imports.c.refusal_id == bindparam("of_refusal")
+)
 
 DELETE_OLD_REFUSED_IMPORTS = delete(refused_imports).where(
     of_dealer(refused_imports),
@@ -386,9 +434,23 @@ def record_refused_import(
         tx.execute(DELETE_OLD_REFUSED_IMPORTS)
 
 
-def list_refused_imports(tx: Transaction, limit: int) -> list[RefusedImport]:
-    """The newest refused imports first."""
-    return [
-        RefusedImport(at, source, layout, findings_of(findings), rooftops_of(rooftops), feed)
-        for at, source, layout, findings, rooftops, feed in tx.execute(LIST_REFUSED_IMPORTS, {"limit": limit})
-    ]
+def list_refused_imports(tx: Transaction, limit: int, before: datetime | None = None) -> list[RefusedImport]:
+    """The newest refused imports first, by default of all times."""
+    statement = LIST_REFUSED_IMPORTS if before is None else LIST_OLDER_REFUSED_IMPORTS
+    return [_refused(row) for row in tx.execute(statement, {"limit": limit, **_until(before)})]
+
+
+def find_refused_import(tx: Transaction, refusal_id: str) -> RefusedImport | None:
+    """The refused import with this id."""
+    row = tx.execute(FIND_REFUSED_IMPORT, {"of_refusal": refusal_id}).one_or_none()
+    return None if row is None else _refused(row)
+
+
+def _refused(row: Any) -> RefusedImport:
+    return RefusedImport(*row)._replace(findings=findings_of(row.findings), rooftops=rooftops_of(row.rooftops))
+
+
+def import_history(tx: Transaction, limit: int, before: datetime | None = None) -> list[ImportRecord | RefusedImport]:
+    """Imports, refused imports and other changes of the stock, the newest first."""
+    both = [*list_imports(tx, limit, before), *list_refused_imports(tx, limit, before)]
+    return sorted(both, key=lambda each: each.at, reverse=True)[:limit]

@@ -1,0 +1,247 @@
+"""The settings of a dealer: each with its documentation, a change as a difference before it is saved, the history."""
+
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import unified_diff
+from typing import Any, NamedTuple
+
+import tomlkit
+from starlette.responses import Response
+from tomlkit.exceptions import TOMLKitError
+
+from dealer_agent.config.settings_problems import SettingsError
+from dealer_agent.console.requests import ConsoleRequest, not_found, refuse
+from dealer_agent.operations.settings_changes import DealerSettings, sections_of_process, settings_of
+from dealer_agent.reference_pages import DocumentedSetting, SettingsSection, settings_sections
+
+LARGEST = 200_000
+"""The most characters of settings that a page can change. Larger ones are changed as a file."""
+LONGEST_NOTE = 200
+LONGEST_VALUE = 10_000
+MOST_ENTRIES = 50
+"""The most entries of a repeated section that the page shows."""
+CONTEXT = 3
+
+Place = tuple[str | int, ...]
+"""Where a section is in the file: keys, and numbers of entries."""
+
+
+class Value(NamedTuple):
+    """A setting, and its value as the file has it; empty if the file does not have it."""
+
+    documented: DocumentedSetting
+    text: str
+    place: str
+
+
+class Shown(NamedTuple):
+    """A section at one place of the file, with its settings."""
+
+    title: str
+    values: Sequence[Value]
+
+
+class Line(NamedTuple):
+    """A line of a difference. `kind` is added, removed, same or place."""
+
+    kind: str
+    text: str
+
+
+def show(request: ConsoleRequest) -> Response:
+    """All settings of one section with their documentation, and the list of sections."""
+    text = _of(request).current().text
+    data = tomllib.loads(text)
+    sections = settings_sections()
+    names = [".".join(each.path) or "top" for each in sections]
+    chosen = request.query.get("section", "top")
+    if chosen not in names:
+        not_found("There is no such section of the settings.")
+    section = sections[names.index(chosen)]
+    return request.page("settings.html", names=names, chosen=chosen, shown=list(_shown(section, data)))
+
+
+def show_file(request: ConsoleRequest) -> Response:
+    """The whole file, to edit."""
+    current = _of(request).current()
+    return request.page("settings_file.html", version=current.version, text=_small(current.text), problems=())
+
+
+def preview(request: ConsoleRequest) -> Response:
+    """Checks a text as the service does, and shows what it would change. Nothing is stored."""
+    return _preview(request, _form_text(request), request.text("version", 50), request.text("note", LONGEST_NOTE))
+
+
+def save(request: ConsoleRequest) -> Response:
+    """Stores a text that was shown as a difference."""
+    source, text = _of(request), _form_text(request)
+    before = source.check(source.current().text)
+    after = source.check(text)
+    note = request.text("note", LONGEST_NOTE)
+    source.save(text, expected=request.text("version", 50), actor=request.actor, note=note)
+    late = sections_of_process(request.opened.installation, before, after)
+    return request.go("settings", "history", said="settings-saved-restart" if late else "settings-saved")
+
+
+def show_change(request: ConsoleRequest) -> Response:
+    """The form for one setting."""
+    place = request.query.get("place", "")
+    section, setting = _find(place)
+    text = _of(request).current().text
+    values = {each.place: each.text for shown in _shown(section, tomllib.loads(text)) for each in shown.values}
+    known = values.get(place, "")
+    return request.page("settings_change.html", setting=setting, place=place, value=known, problem="")
+
+
+def change(request: ConsoleRequest) -> Response:
+    """Changes one setting in the text of the file, which keeps its comments, and shows the difference."""
+    place, given = request.text("place"), request.text("value", LONGEST_VALUE)
+    _, setting = _find(place)
+    current = _of(request).current()
+    try:
+        changed = _changed(_small(current.text), place, given, setting)
+    except (TOMLKitError, ValueError, KeyError, IndexError, TypeError) as problem:
+        words = f"This is not a value of TOML. Write {setting.allowed}. ({type(problem).__name__})"
+        return request.page("settings_change.html", 422, setting=setting, place=place, value=given, problem=words)
+    return _preview(request, changed, current.version, f"{place} changed")
+
+
+def history(request: ConsoleRequest) -> Response:
+    """The settings that the dealer has had, newest first."""
+    source = _of(request)
+    return request.page("settings_history.html", records=source.history()[:100], current=source.current().number)
+
+
+def show_number(request: ConsoleRequest) -> Response:
+    """Settings of the history, and what was changed since."""
+    source, number = _of(request), _number(request.params["number"])
+    text, current = source.read(number), source.current()
+    if text is None:
+        not_found("There are no settings with this number.")
+    lines = list(_difference(text, current.text))
+    return request.page("settings_number.html", number=number, version=current.version, text=_small(text), lines=lines)
+
+
+def _preview(request: ConsoleRequest, text: str, version: str, note: str) -> Response:
+    source = _of(request)
+    before = source.current().text
+    try:
+        source.check(text)
+    except SettingsError as problem:
+        problems = str(problem).splitlines()
+        return request.page("settings_file.html", 422, version=version, text=text, problems=problems)
+    lines = list(_difference(before, text))
+    return request.page("settings_preview.html", lines=lines, text=text, version=version, note=note[:LONGEST_NOTE])
+
+
+def _of(request: ConsoleRequest) -> DealerSettings:
+    return settings_of(request.opened, request.of.profile.id)
+
+
+def _form_text(request: ConsoleRequest) -> str:
+    """The text of a form, with the line ends of the file: browsers send CR and LF."""
+    return _small((request.form.get("text") or [""])[0].replace("\r\n", "\n"))
+
+
+def _small(text: str) -> str:
+    if len(text) > LARGEST:
+        refuse(f"These settings have more than {LARGEST:,} characters: change them with dealer-agent dealers edit.")
+    return text
+
+
+def _number(text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        not_found("There are no settings with this number.")
+    return int(text)
+
+
+def _difference(before: str, after: str) -> Iterator[Line]:
+    """What changes between two texts, with lines around it."""
+    kinds = {"+": "added", "-": "removed", " ": "same", "@": "place"}
+    lines = unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=CONTEXT)
+    for number, line in enumerate(lines):
+        if number > 1:
+            yield Line(kinds[line[0]], line if line[0] == "@" else line[1:])
+
+
+def _shown(section: SettingsSection, data: Mapping[str, Any]) -> Iterator[Shown]:
+    """The section at each place of the file that has it. One that may be there once is shown also if it is missing."""
+    places = list(_places(section.path, data, ()))[:MOST_ENTRIES]
+    if not places and not section.repeated and all(part == part.lower() for part in section.path):
+        places = [(section.path, {})]
+    for place, values in places:
+        title = _place_text(place)
+        settings = (
+            Value(each, _toml(values.get(each.key)), _place_text((*place, each.key))) for each in section.settings
+        )
+        yield Shown(title, list(settings))
+
+
+def _places(path: Sequence[str], value: Any, place: Place) -> Iterator[tuple[Place, Mapping[str, Any]]]:
+    """The tables at a path of the file. A part of the path in capital letters stands for any key."""
+    if isinstance(value, list):
+        for number, entry in enumerate(value):
+            yield from _places(path, entry, (*place, number))
+    elif isinstance(value, dict) and not path:
+        yield place, value
+    elif isinstance(value, dict):
+        keys = [path[0]] if path[0].islower() or "_" in path[0] else list(value)
+        for key in keys:
+            if key in value:
+                yield from _places(path[1:], value[key], (*place, key))
+
+
+def _place_text(place: Place) -> str:
+    return ".".join(map(str, place))
+
+
+def _toml(value: Any) -> str:
+    """A value as TOML; empty without one. A table is shown in its own section."""
+    if (
+        value is None
+        or isinstance(value, dict)
+        or (isinstance(value, list) and any(isinstance(v, dict) for v in value))
+    ):
+        return ""
+    return str(tomlkit.item(value).as_string())
+
+
+def _find(place: str) -> tuple[SettingsSection, DocumentedSetting]:
+    """The documentation of a setting at a place. Numbers are not part of a section's path."""
+    *path, key = [part for part in place.split(".") if not part.isdigit()] or [""]
+    found = (
+        (section, setting)
+        for section in settings_sections()
+        for setting in section.settings
+        if setting.key == key and len(section.path) == len(path) and all(map(_is_part, section.path, path))
+    )
+    return next(found, None) or not_found("There is no such setting.")
+
+
+def _is_part(named: str, part: str) -> bool:
+    return named == part or named.isupper()
+
+
+def _changed(text: str, place: str, given: str, setting: DocumentedSetting) -> str:
+    """The text with another value at a place. An empty value removes the setting: then its default holds."""
+    document: Any = tomlkit.parse(text)
+    *path, key = place.split(".")
+    table = document
+    for part in path:
+        if part.isdigit():
+            table = table[int(part)]
+        elif part in table:
+            table = table[part]
+        else:
+            table[part] = tomlkit.table()
+            table = table[part]
+    if not given:
+        table.pop(key, None)
+    else:
+        table[key] = tomlkit.string(given) if _is_bare_text(given, setting) else tomlkit.value(given)
+    return tomlkit.dumps(document)
+
+
+def _is_bare_text(given: str, setting: DocumentedSetting) -> bool:
+    """Whether a person wrote a text without quotes."""
+    return given[0] not in "\"'[{" and (setting.allowed.startswith("text") or setting.allowed.startswith('`"'))

@@ -1,0 +1,150 @@
+"""Every route, for every role, another dealer, no session, an ended session, and a form from another page.
+
+The cases are made from the table of routes, so a new route is in them.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from tests.console.browsers import Browser, add_member, sign_in
+from tests.installation.platform import DEALERS, PUBLIC_URL, add, make_installation, run_installation
+from tests.server.dealership import Dealership
+from tests.storage.service_role import prepared_schema
+
+from dealer_agent.console.acts import OPERATOR, ROLES, Act
+from dealer_agent.console.routes import MENU, ROUTES, Route
+from dealer_agent.server.tokens import hash_secret
+from dealer_agent.storage.console.sign_ins import prove_session
+from dealer_agent.storage.isolation import ALL_DEALERS
+from dealer_agent.storage.store import Store
+
+pytestmark = pytest.mark.outside_protocol("console")
+
+OWN, FOREIGN = DEALERS
+CLOSED = [route for route in ROUTES if route.act.value.needs_session]
+EVERYBODY = (*ROLES, OPERATOR)
+FOREIGN_ORIGINS = (
+    "https://evil.example",
+    "null",
+    "",
+    f"{PUBLIC_URL}:8443",
+    f"{PUBLIC_URL}.evil.example",
+    PUBLIC_URL.replace("https", "http"),
+    f"{PUBLIC_URL}/",
+    f" {PUBLIC_URL}, https://evil.example",
+)
+
+
+class Place:
+    """A running installation with people of each role at one of its dealers."""
+
+    def __init__(self, on: Dealership, store: Store) -> None:
+        self.on, self._store = on, store
+        self._people = {
+            role: add_member(store, role, dealer=ALL_DEALERS if role == OPERATOR else OWN, owner=ALL_DEALERS)
+            for role in EVERYBODY
+        }
+        # So that nobody is the last owner.
+        add_member(store, "owner", email="other@example.com", dealer=OWN, owner=ALL_DEALERS)
+
+    def browser(self, role: str, *, proved: bool = True) -> Browser:
+        return sign_in(self.on, self._store, self._people[role], owner=ALL_DEALERS, origin=PUBLIC_URL, proved=proved)
+
+    def let_proof_age(self, browser: Browser) -> None:
+        """The person has proved an hour ago who they are."""
+        with self._store.write(ALL_DEALERS, datetime.now(UTC) - timedelta(hours=1)) as tx:
+            prove_session(tx, hash_secret(browser.secret))
+
+    def nobody(self) -> Browser:
+        return Browser(self.on, origin=PUBLIC_URL)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"], scope="module")
+def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    with ExitStack() as stack:
+        env = {}
+        if request.param == "postgresql":
+            prepared = prepared_schema(request.getfixturevalue("postgresql_server"))
+            env["DATABASE_URL"] = stack.enter_context(prepared)[1]
+        installation = make_installation(tmp_path_factory.mktemp("matrix"), env=env)
+        for dealer_id in DEALERS:
+            add(installation, dealer_id)
+        on = stack.enter_context(run_installation(installation))
+        store = Store.open(installation.database_url, installation.cipher, many_dealers=True)
+        yield Place(on, stack.enter_context(store))
+
+
+def path_of(route: Route, dealer: str = OWN) -> str:
+    """A path of the route. What it names, other than the dealer, does not exist."""
+    names = route.pattern.groupindex
+    parts = {name: dealer if name == "dealer" else "nothing" for name in names}
+    return "/console" + route.path.format_map({**parts, "rest:path": "nothing"})
+
+
+def send(browser: Browser, route: Route, path: str) -> tuple[int, str]:
+    answer = browser.post(path) if route.method == "POST" else browser.get(path)
+    assert answer.status_code < 500, (route, answer.text)
+    return answer.status_code, answer.headers.get("location", "")
+
+
+def test_without_a_session_every_route_leads_to_the_sign_in(place: Place) -> None:
+    for route in CLOSED:
+        status, where = send(place.nobody(), route, path_of(route))
+        assert (status, where.partition("?")[0]) == (303, "/console/sign-in"), route
+
+
+def test_a_stolen_cookie_opens_nothing_after_the_sign_out(place: Place) -> None:
+    browser = place.browser("owner")
+    assert browser.get("/console/account").status_code == 200
+    assert browser.post("/console/sign-out").status_code == 303
+    for route in CLOSED:
+        status, where = send(browser, route, path_of(route))
+        assert (status, where.partition("?")[0]) == (303, "/console/sign-in"), route
+
+
+@pytest.mark.parametrize("origin", FOREIGN_ORIGINS)
+def test_a_form_from_another_page_is_refused(place: Place, origin: str) -> None:
+    browser = place.browser("owner")
+    for route in ROUTES:
+        if route.method == "POST":
+            assert browser.post(path_of(route), {}, origin=origin).status_code == 403, route
+
+
+@pytest.mark.parametrize("role", EVERYBODY)
+def test_another_dealer_looks_like_one_that_does_not_exist(place: Place, role: str) -> None:
+    browser = place.browser(role)
+    for route in CLOSED:
+        if "{dealer}" in route.path:
+            for dealer in (FOREIGN, "no-such-dealer"):
+                assert send(browser, route, path_of(route, dealer))[0] == 404, route
+
+
+@pytest.mark.parametrize("role", EVERYBODY)
+def test_a_route_is_open_for_the_roles_of_its_act_only(place: Place, role: str) -> None:
+    for route in CLOSED:
+        if role == OPERATOR and "{dealer}" in route.path:
+            continue
+        status, where = send(place.browser(role), route, path_of(route))
+        if route.act.allows(role):
+            assert status != 403, route
+            assert not where.startswith(("/console/sign-in", "/console/prove")) or "sign-out" in route.path, route
+        else:
+            assert status == 403, route
+
+
+def test_a_dangerous_act_asks_again_who_it_is(place: Place) -> None:
+    dangerous = [route for route in CLOSED if route.act.value.again]
+    assert {route.act for route in dangerous} >= {Act.CHANGE_PEOPLE, Act.OWN_CREDENTIALS}
+    browser = place.browser("owner")
+    place.let_proof_age(browser)
+    for route in dangerous:
+        status, where = send(browser, route, path_of(route))
+        assert (status, where.partition("?")[0]) == (303, "/console/prove"), route
+
+
+def test_every_act_has_a_route_and_every_menu_item_a_page() -> None:
+    assert {route.act for route in ROUTES} == set(Act)
+    pages = {route.path for route in ROUTES if route.method == "GET"}
+    assert {f"/d/{{dealer}}/{item.part}".rstrip("/") for item in MENU} <= pages
