@@ -6,6 +6,7 @@ before it. If they changed, it is done again, a few times. So an agent that move
 blamed for that, and a defect is still found, because it also shows between two changes.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -137,8 +138,17 @@ async def _repeat(first: Finding, target: Target, requirement: Requirement, chec
 
 
 def _came_back(readings: list[Reading]) -> bool:
-    """Whether data changed and is the same again, times included. Then the agent has two answers to one question."""
-    return any(movement(one, other) == "still" for one, other in combinations(readings, 2))
+    """Whether data changed and was the same again twice, times included: the agent has two answers to one question.
+
+    Once is no proof: a unit that is sold and comes back has its old times again.
+    """
+    alike = Counter(
+        number
+        for pair in combinations(enumerate(readings), 2)
+        if movement(pair[0][1], pair[1][1]) == "still"
+        for number, _ in pair
+    )
+    return any(count > 1 for count in alike.values())
 
 
 async def _read(target: Target, *, fresh: bool = False) -> Reading:
