@@ -31,7 +31,7 @@ _ABSENT = frozenset(
 # With the marks that change the direction of text: a mail or a terminal would show another text.
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 _EXCEL_TEXT = re.compile(r'="(.*)"', re.DOTALL)
-_HIDDEN_START = re.compile(r"<(?:(script|style)\b|!--)", re.IGNORECASE)
+_HIDDEN_START = re.compile(r"<(?:(script|style)\b|!--)", re.IGNORECASE | re.ASCII)
 _HIDDEN_END = {
     "script": re.compile(r"</script\s*>", re.IGNORECASE),
     "style": re.compile(r"</style\s*>", re.IGNORECASE),
