@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from benchmarks import engine, imports, plots, report, targets
+from benchmarks.console import console_figures
 from benchmarks.fairness import fairness_figures
 from benchmarks.leads import lead_figures
 from benchmarks.machine import circumstances
@@ -104,6 +105,16 @@ def _show_signatures(console: Console, found: Any) -> None:
     console.print(report.target_table(targets.signature_targets(found)))
 
 
+def _console(options: Options, say: Say) -> Any:
+    return console_figures(2_000 if options.quick else 100_000, say)
+
+
+def _show_console(console: Console, found: Any) -> None:
+    for table in report.console_tables(found):
+        console.print(table)
+    console.print(report.target_table(targets.console_targets(found)))
+
+
 def _platform(options: Options, say: Say) -> Any:
     return platform_figures(extent_of(options.dealers, quick=options.quick), say)
 
@@ -143,11 +154,12 @@ PARTS = {
     ),
     "metrics": Part("a request with metrics and without", 2, _metrics, _show_metrics, lambda *_: None),
     "signatures": Part("a signed request beside an anonymous one", 1, _signatures, _show_signatures, lambda *_: None),
+    "console": Part("pages for people, and searches beside them", 8, _console, _show_console, lambda *_: None),
     "platform": Part("many dealers in one service on PostgreSQL", 40, _platform, _show_platform, plots.plot_platform),
     "fairness": Part("one dealer's flood or lock, beside other dealers", 2, _fairness, _show_fairness, lambda *_: None),
 }
 
-WITHOUT_WRK = {"engine", "import", "metrics", "signatures"}
+WITHOUT_WRK = {"engine", "import", "metrics", "signatures", "console"}
 """The parts that need no wrk."""
 
 

@@ -55,15 +55,18 @@ class InProcess(NamedTuple):
         (service,) = self.app.dealers.opened.values()
         return service
 
+    def connect(self) -> "tuple[BoundedConnection, _Sink]":
+        """A connection to the service, and what takes its responses."""
+        config = uvicorn.Config(self.app, http=BoundedConnection, lifespan="off", ws="none", log_level="critical")
+        connection, sink = BoundedConnection(config, ServerState(), self.state, asyncio.get_running_loop()), _Sink()
+        connection.connection_made(cast(asyncio.Transport, sink))
+        return connection, sink
+
     async def round(
         self, without: Sequence[bytes], with_it: Sequence[bytes], switch: Callable[[bool], None] = lambda _: None
     ) -> tuple[float, float]:
         """Microseconds of processor time for a request without something and with it, which `switch` turns on."""
-        config = uvicorn.Config(self.app, http=BoundedConnection, lifespan="off", ws="none", log_level="critical")
-        sinks = [_Sink() for _ in range(CONNECTIONS)]
-        connections = [BoundedConnection(config, ServerState(), self.state, asyncio.get_running_loop()) for _ in sinks]
-        for connection, sink in zip(connections, sinks, strict=True):
-            connection.connection_made(cast(asyncio.Transport, sink))
+        connections, sinks = zip(*(self.connect() for _ in range(CONNECTIONS)), strict=True)
         spent, answered = [0.0, 0.0], 0
         for is_second in (False, True):
             for number, first in enumerate(range(0, len(without), CONNECTIONS)):

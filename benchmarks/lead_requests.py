@@ -9,17 +9,19 @@ from dealer_agent.apidocs.examples import example_body
 from dealer_agent.protocol.skill import SKILL_BY_ID
 from dealer_agent.protocol.vocabulary import proto
 
-AREAS = ("202", "203", "205")
-LEADS = 10_000 * len(AREAS)
+AREAS = ("202", "203", "205", "206", "207", "208", "209", "210", "212", "213")
+LEADS = 30_000
 """More than one round of a database sends, so no customer sends twice."""
 VISITS = ("test_drive", "sales", "service", "phone_call")
 
 
-def lead_requests(vins: Sequence[str], now: datetime) -> Iterator[bytes]:
-    """LEADS requests. Every lead has an idempotency key. Every third asks for a visit, each at another time of the
-    next weeks."""
+def lead_requests(vins: Sequence[str], now: datetime, count: int = LEADS) -> Iterator[bytes]:
+    """So many requests, at most 100,000.
+
+    Every lead has an idempotency key. Every third asks for a visit, each at another time of the next weeks.
+    """
     tomorrow = now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
-    for number in range(LEADS):
+    for number in range(count):
         body = example_body(SKILL_BY_ID["lead.submit"], proto(), now=now, vin=vins[number % len(vins)])
         payload = body["message"]["parts"][0]["data"]
         payload["customer"]["email"] = f"customer-{number}@example.com"

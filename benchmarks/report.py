@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from rich.table import Table
 
+from benchmarks.console import PEOPLE, ConsoleFigures
 from benchmarks.fairness import FLOOD_CONNECTIONS, LEAD, FairnessFigures
 from benchmarks.leads import BARE, CONNECTIONS, STEADY_RATE, WORKERS, LeadFigures
 from benchmarks.metrics import SCRAPE_SECONDS, MetricsFigures
@@ -99,6 +100,21 @@ def signatures_table(found: SignatureFigures) -> Table:
         figure.load, f"{figure.off:,.0f}", f"{figure.on:,.0f}", f"{figure.more:,.0f}", f"{found.ed25519:,.0f}"
     )
     return table
+
+
+def console_tables(found: ConsoleFigures) -> Iterator[Table]:
+    """The cost of each page, and searches alone and beside people."""
+    table = _table(f"Pages of the console with {found.leads:,} leads", "Page", "ms of CPU", "KB")
+    for page in found.pages:
+        table.add_row(page.path, f"{page.ms:.1f}", f"{page.size / 1000:.1f}")
+    yield table
+    beside = found.beside
+    table = _table(
+        f"Searches beside {PEOPLE} people, {beside.clicks:,} pages", *("", "p50 ms", "p99 ms", "Of p50 alone")
+    )
+    table.add_row("alone", f"{beside.p50:.3f}", f"{beside.p99:.3f}", "1.00")
+    table.add_row("beside people", f"{beside.p50_beside:.3f}", f"{beside.p99_beside:.3f}", f"{beside.ratio:.2f}")
+    yield table
 
 
 def fairness_table(found: FairnessFigures) -> Table:

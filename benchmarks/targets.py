@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from benchmarks import engine
+from benchmarks.console import ConsoleFigures
 from benchmarks.databases import POSTGRESQL, SQLITE
 from benchmarks.engine import EngineFigures
 from benchmarks.fairness import LEAD, FairnessFigures
@@ -140,6 +141,15 @@ def platform_targets(found: PlatformFigures) -> Iterator[Target]:
 def signature_targets(found: SignatureFigures) -> Iterator[Target]:
     """The target of the cost of a signature."""
     yield Target(f"{SEARCH}: signed over anonymous, µs of CPU", found.search.more, most=MOST_SIGNATURE_CPU)
+
+
+def console_targets(found: ConsoleFigures) -> Iterator[Target]:
+    """The targets of the pages, and of searches beside people."""
+    slowest = max(found.pages, key=lambda page: page.ms)
+    yield Target(f"{slowest.path}: the dearest page, ms of CPU", slowest.ms, most=30)
+    largest = max(found.pages, key=lambda page: page.size)
+    yield Target(f"{largest.path}: the largest page, KB", largest.size / 1000, most=100)
+    yield Target("search: p50 beside people over p50 alone", found.beside.ratio, most=1.1)
 
 
 def fairness_targets(found: FairnessFigures) -> Iterator[Target]:

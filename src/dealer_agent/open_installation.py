@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Callable, Container, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import date, datetime, time, timedelta
 from pathlib import Path
 from typing import NamedTuple, overload
 from zoneinfo import ZoneInfo
@@ -19,6 +19,7 @@ from dealer_agent.config.settings import LONGEST_LEASE_SECONDS, Settings
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.encryption import Cipher
 from dealer_agent.leads.customer_links import CustomerLinks
+from dealer_agent.leads.local_time import first_instant
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage.database_roles import ADMIN_VARIABLE, require_same_database
 from dealer_agent.storage.database_url import is_sqlite
@@ -157,8 +158,15 @@ class OpenDealer:
         """The time in the zone of a rooftop; without one, or if it is unknown, in the zone of the first rooftop."""
         if at is None:
             return None
+        return at.astimezone(self._zone(rooftop))
+
+    def _zone(self, rooftop: str | None) -> ZoneInfo:
         zones = {each.name: each.timezone for each in self.profile.rooftops}
-        return at.astimezone(ZoneInfo(zones.get(rooftop or "", self.profile.timezone)))
+        return ZoneInfo(zones.get(rooftop or "", self.profile.timezone))
+
+    def start_of(self, day: date, rooftop: str | None = None) -> datetime:
+        """The first instant of a day (UTC) in the zone that `local` uses."""
+        return first_instant(day, time.min, self._zone(rooftop))
 
     def clock(self, rooftop: str | None) -> Callable[[datetime | None], datetime | None]:
         """`local` for one rooftop."""

@@ -21,6 +21,7 @@ from dealer_agent.storage.deliveries.outbox import claim, enqueue, list_deliveri
 from dealer_agent.storage.deliveries.sent_deliveries import StoredDocument, renew
 from dealer_agent.storage.leads.idempotency import find_idempotent, record_idempotency
 from dealer_agent.storage.leads.lead_writer import LeadWriter
+from dealer_agent.storage.leads.notes import add_note, notes_of
 from dealer_agent.storage.leads.stored_leads import append_to_lead, find_duplicate, find_leads_of, get_lead, record_lead
 from dealer_agent.storage.leads.visits import busy_quarters, occupy_places, record_visit, visits_of
 from dealer_agent.storage.privacy.accesses import list_accesses, log_access
@@ -66,6 +67,7 @@ def known(person: str, lead_id: str, at: datetime = MONDAY) -> Callable[[Transac
         agreed = consent(at, consent_text=agreed_text)
         record_lead(tx, first, agreed, contacts=contacts, vehicle_key=VEHICLES[person])
         append_to_lead(at_time(tx, at), lead_id, f'{{"message":"and {message}"}}'.encode())
+        add_note(at_time(tx, at), lead_id, f"{name} wants {message}", by="alex@example.com")
         record_consent(tx, lead_id, consent(at, consent_text=agreed_text, customer=customer))
         record_withdrawal_event(at_time(tx, at), lead_id, ["sms"], by="Alex", reason=f"{name} called")
         reply = first_answer(lead_id, at, reply=f"Thank you, {name}".encode(), lead_id=lead_id)
@@ -126,13 +128,14 @@ def test_an_erased_customer_is_gone_to_the_last_byte(two: Store, writer: LeadWri
     assert lock_at(TUESDAY, two, DEALER, erase_lead, "L1", consent_too=True)
     gone = before - sealed_values(two)
     # Customer, payload, agent, addition, response, delivery, two contacts, their vehicle twice, events, visits.
-    assert len(gone) == 16
+    assert len(gone) == 17
     held = everything(two)
     assert not [value for value in gone if value in held]
     assert not [name for name in names if name in held]
     found = kept(two, "L1")
     assert (found.lead.customer, found.lead.payload, found.lead.erased_at) == (None, None, TUESDAY)
     assert [event.changes for event in found.events] == [None]
+    assert [note.text for note in read(two, DEALER, notes_of, "L1")] == [None]
     told = {
         (event.consent_text, event.request_hash, event.customer, event.by, event.reason) for event in found.consents
     }

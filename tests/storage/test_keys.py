@@ -53,7 +53,7 @@ ONLY_NEW = Cipher(replace(KEYRING, keys=NEW.keyring.keys[:1]))
 IMPOSTOR = Cipher(replace(KEYRING, keys=((KEYRING.active, bytes(32)),)))
 """Another key of the same name."""
 
-VALUES = 2 * 14 + 1
+VALUES = 2 * 15 + 1
 """Of two people: all that `known` stores, and the seal of the chain's end. A contact and its vehicle count once."""
 
 

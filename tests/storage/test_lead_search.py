@@ -103,8 +103,8 @@ def test_a_contact_point_is_found_by_its_hash_and_opens_no_other_lead(three: Sto
 def test_a_search_is_bounded_and_says_so(three: Store, writer: LeadWriter, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lead_search, "PAGE", 2)
     assert [each.lead_id for each in found_by(three, text="müller").leads] == [FIRST], "it reads page after page"
-    monkeypatch.setattr(lead_search, "MOST_SEARCHED", 2)
-    assert found_by(three, text="müller") == FoundLeads([], 2, incomplete=True)
+    sought = LeadFilter(text="müller")
+    assert read(three, DEALER, find_leads, sought, 10, most=2) == FoundLeads([], 2, incomplete=True, last=SECOND)
     assert found_by(three, text="alexandra", limit=1).incomplete is False
 
 

@@ -10,7 +10,7 @@ from tests.storage.current import make_current
 from tests.storage.samples import MONDAY
 
 from dealer_agent.storage.deliveries import outbox, sent_deliveries
-from dealer_agent.storage.leads import outcomes, quarantine, visits
+from dealer_agent.storage.leads import lead_search, lead_summaries, notes, outcomes, quarantine, visits
 from dealer_agent.storage.leads import stored_leads as leads
 from dealer_agent.storage.privacy import consents, erasure, withdrawals
 from dealer_agent.storage.store import Store
@@ -39,6 +39,8 @@ KNOWN: dict[str, Any] = {
     "rooftop": "North",
     "channel": "crm",
     "limit": 4,
+    "skip": 0,
+    "state": "waiting",
     "how": "replaced",
     "at": MONDAY,
     "month": MONDAY,
@@ -64,6 +66,14 @@ def parameters_of(statement: Select[Any] | Update | Delete) -> set[str]:
         pytest.param(consents.READ_CHANNELS, "lead_id=?", id="the channels that may be used"),
         pytest.param(leads.READ_EVENTS.statement, "lead_id=?", id="what was added to a lead"),
         pytest.param(visits.READ_VISITS.statement, "lead_id=?", id="the visits of a lead"),
+        pytest.param(lead_summaries.READ_STATUSES, "lead_id=?", id="the visits of a page of leads"),
+        pytest.param(lead_summaries.COUNT_DELIVERIES, "lead_id=?", id="the deliveries of a page of leads"),
+        pytest.param(notes.READ_NOTES, "lead_id=?", id="the notes about a lead"),
+        pytest.param(leads.READ_FACTS, "lead_id=?", id="who may work on a lead"),
+        pytest.param(lead_search.FIND_HELD, "ix_leads_dealer_id_quarantined_at", id="which leads wait in quarantine"),
+        pytest.param(lead_search.FIND_IN_STATE, "state=?", id="the leads with a delivery in a state"),
+        pytest.param(visits.LIST_TIMED, "starts_at>? AND starts_at<?", id="the visits of a day"),
+        pytest.param(visits.LIST_WAITING, "starts_at=?", id="the visits without a time"),
         pytest.param(visits.READ_SHARING, "shares=?", id="what is part of a visit"),
         pytest.param(visits.READ_VISIT, "appointment_id=?", id="one visit"),
         pytest.param(visits.STOP_SHARING, "appointment_id=?", id="a visit that goes on alone"),

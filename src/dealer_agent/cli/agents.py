@@ -1,31 +1,39 @@
 """`dealer-agent agents`: which agents call, and what each may do (docs/how-to/known-agents.md)."""
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
-from dealer_agent.callers.caller import class_of, read_identity, token_id_of
-from dealer_agent.callers.policy import CLASSES, MOST_LEADS_A_DAY, Policies, Policy, PolicyBook, PolicySource
+from dealer_agent.callers.policy import CLASSES, MOST_LEADS_A_DAY, Policy
 from dealer_agent.cli.command import command
 from dealer_agent.cli.customer_data import actor
 from dealer_agent.cli.open_dealer import OWNER, Owner
 from dealer_agent.cli.tables import Columns, Table
-from dealer_agent.cli.terminal import fail, out, pasted, plain, section
+from dealer_agent.cli.terminal import out, pasted, plain, section
 from dealer_agent.config.rates import read_rate, read_skill
-from dealer_agent.protocol.did_you_mean import did_you_mean
-from dealer_agent.storage.agent_policies import PolicyChange, policy_history, read_policies, set_policy
+from dealer_agent.operations.agents import (
+    LONGEST_REASON,
+    Place,
+    PolicyOwner,
+    came_from,
+    change_policy,
+    changes_of,
+    identity_of,
+    kind_of,
+    limit_policy,
+    policy_document,
+    policy_words,
+    read_agent,
+    read_policy_book,
+    waiting_leads,
+)
+from dealer_agent.storage.agent_policies import PolicyChange
 from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.leads.outcomes import AgentOutcomes, Outcomes, outcomes_of_agents
-from dealer_agent.storage.leads.quarantine import count_waiting
-from dealer_agent.storage.seen_agents import ANONYMOUS_IDENTITY, SeenAgent, seen_agents
-from dealer_agent.storage.tokens import list_tokens
+from dealer_agent.storage.seen_agents import SeenAgent, seen_agents
 
 app = typer.Typer(no_args_is_help=True)
-
-MOST_CHANGES = 100
-"""The newest changes of a policy that `agents show` has."""
-LONGEST_REASON = 500
 
 AgentArgument = Annotated[
     str,
@@ -93,24 +101,20 @@ def list_(owner: Owner) -> Table:
     Reached and bad leads are those that staff have marked so in the last 365 days: reached or sold, wrong or spam.
     In an installation without --dealer, the list has the policies that hold for all dealers.
     """
-    book, own, shared = _read_book(owner)
+    policies = read_policy_book(_of(owner))
     agents: dict[str, SeenAgent] = {}
     outcomes: dict[str | None, AgentOutcomes] = {}
     if owner.id != ALL_DEALERS:
         with owner.store.read(owner.id) as tx:
             agents, outcomes = seen_agents(tx), outcomes_of_agents(tx)
-    with_policy = {agent: SeenAgent(agent) for agent in (*own, *shared) if agent not in CLASSES}
-    agents = {ANONYMOUS_IDENTITY: SeenAgent(ANONYMOUS_IDENTITY), **with_policy, **agents}
-    rows = sorted(agents.values(), key=lambda each: (each.identity != "", -each.leads, each.identity))
-    # A class of known callers is listed if it has a policy. Its leads are those of its agents.
-    rows[1:1] = [SeenAgent(each) for each in CLASSES[1:] if each in own or each in shared]
-    sources = {each.identity: _source(book, each.identity) for each in rows}
+    rows = policies.with_policy(agents)
+    sources = {each.identity: policies.source_of(each.identity) for each in rows}
     columns: Columns = {
         "Agent": lambda each: each.identity or "anonymous",
         "Name": "name",
-        "Class": lambda each: each.identity if each.identity in CLASSES else class_of(each.identity),
+        "Class": lambda each: kind_of(each.identity),
         "State": lambda each: sources[each.identity].policy.state,
-        "From": lambda each: _from(sources[each.identity]),
+        "From": lambda each: came_from(sources[each.identity]),
         "Leads": "leads",
         "Reached": lambda each: (marks := _year(outcomes, each)).reached + marks.sold,
         "Bad": lambda each: (marks := _year(outcomes, each)).wrong + marks.spam,
@@ -131,12 +135,10 @@ def _outcomes_document(owner: Owner, agent: str) -> dict[str, Any]:
     """What became of the leads of an agent in 30 and in 365 days, and how many wait; empty for other classes."""
     if owner.id == ALL_DEALERS or agent in CLASSES[1:]:
         return {}
-    caller = None if agent == "anonymous" else agent
     with owner.store.read(owner.id) as tx:
-        found = outcomes_of_agents(tx).get(caller, AgentOutcomes())
-        waiting = count_waiting(tx, caller)
+        found = outcomes_of_agents(tx).get(identity_of(agent) or None, AgentOutcomes())
     return {
-        "in_quarantine": waiting,
+        "in_quarantine": waiting_leads(_of(owner), agent),
         "last_30_days": found.month._asdict(),
         "last_365_days": found.year._asdict(),
     }
@@ -149,19 +151,18 @@ def show(owner: Owner, agent: AgentArgument) -> dict[str, Any]:
     It ends with the commands that change the policy.
     """
     agent = _known_agent(owner, agent)
-    book, _, _ = _read_book(owner)
     seen = SeenAgent(agent)
     if owner.id != ALL_DEALERS:
         with owner.store.read(owner.id) as tx:
-            seen = seen_agents(tx).get(ANONYMOUS_IDENTITY if agent == "anonymous" else agent, seen)
-    source = _source(book, agent)
-    changes = _history(owner, agent)
+            seen = seen_agents(tx).get(identity_of(agent), seen)
+    source = read_policy_book(_of(owner)).source_of(agent)
+    changes = changes_of(_of(owner), agent)
     document = {
         "agent": agent,
         "name": seen.name or None,
-        "class": agent if agent in CLASSES else class_of(agent),
-        **_policy_document(source.policy),
-        "from": _from(source),
+        "class": kind_of(agent),
+        **policy_document(source.policy),
+        "from": came_from(source),
         "leads": seen.leads,
         **_outcomes_document(owner, agent),
         "last_lead": owner.local(seen.last_lead_at),
@@ -201,8 +202,8 @@ def limit(
     if not skill and not rate and leads_a_day is None:
         raise typer.BadParameter("say what to limit: --skill, --rate or --leads-a-day")
     pairs = (each.partition("=") for each in rate)
-    rates = tuple(sorted((skill_id, limits) for skill_id, _, limits in pairs))
-    return _set(owner, agent, Policy("limit", frozenset(skill) if skill else None, rates, leads_a_day), reason)
+    policy = limit_policy(skill, [(skill_id, limits) for skill_id, _, limits in pairs], leads_a_day)
+    return _set(owner, agent, policy, reason)
 
 
 @command(app, "quarantine", OWNER)
@@ -234,53 +235,27 @@ def forget(owner: Owner, agent: AgentArgument, reason: ReasonOption = "") -> dic
 def _set(owner: Owner, agent: str, policy: Policy | None, reason: str) -> dict[str, Any]:
     """Sets the policy of an agent, or removes it (None), and prints what holds now. Returns the JSON of the command."""
     agent = _known_agent(owner, agent)
-    with owner.store.write(owner.id) as tx:
-        if policy is None and agent not in read_policies(tx):
-            fail(f"{agent} has no policy of its own here; see dealer-agent agents list")
-        set_policy(tx, agent, policy, actor=actor(), reason=reason)
-    source = _source(_read_book(owner)[0], agent)
+    source = change_policy(_of(owner), agent, policy, by=actor(), reason=reason)
     for_all = " for all dealers" if owner.id == ALL_DEALERS else ""
-    out.print(plain(f"{agent}: {_words(source.policy)}{for_all} ({_from(source)})."))
+    out.print(plain(f"{agent}: {policy_words(source.policy)}{for_all} ({came_from(source)})."))
     out.print("Every process of the service knows it within two seconds.")
-    waiting = 0
-    if owner.id != ALL_DEALERS and source.policy.state != "quarantine" and agent not in CLASSES[1:]:
-        with owner.store.read(owner.id) as tx:
-            waiting = count_waiting(tx, None if agent == "anonymous" else agent)
+    waiting = 0 if source.policy.state == "quarantine" else waiting_leads(_of(owner), agent)
     if waiting:
         release = pasted(f"dealer-agent leads release --agent {agent}")
         out.print(plain(f"{waiting:,} of its leads wait in quarantine. To send them on: {release}"))
     return {
         "agent": agent,
-        **_policy_document(source.policy),
-        "from": _from(source),
+        **policy_document(source.policy),
+        "from": came_from(source),
         "reason": reason or None,
         "in_quarantine": waiting,
     }
 
 
-def _words(policy: Policy) -> str:
-    parts: list[str] = [policy.state]
-    if policy.skills is not None:
-        parts.append(f"skills {', '.join(sorted(policy.skills))}")
-    parts += [f"{skill} {rate or 'without a limit'}" for skill, rate in policy.rates]
-    if policy.leads_a_day is not None:
-        parts.append(f"{policy.leads_a_day:,} leads a day")
-    return ", ".join(parts)
-
-
-def _policy_document(policy: Policy) -> dict[str, Any]:
-    return {
-        "state": policy.state,
-        "skills": None if policy.skills is None else sorted(policy.skills),
-        "rates": dict(policy.rates) or None,
-        "leads_a_day": policy.leads_a_day,
-    }
-
-
-def _change_document(owner: Owner, change: tuple[str, PolicyChange]) -> dict[str, Any]:
+def _change_document(owner: Owner, change: tuple[Place, PolicyChange]) -> dict[str, Any]:
     """The JSON of one change in the history of policies."""
     place, entry = change
-    policy: Mapping[str, Any] = {"state": "forget"} if entry.policy is None else _policy_document(entry.policy)
+    policy: Mapping[str, Any] = {"state": "forget"} if entry.policy is None else policy_document(entry.policy)
     return {
         "at": owner.local(entry.set_at),
         "by": entry.set_by,
@@ -294,62 +269,14 @@ def _without_time(change: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in change.items() if name not in ("at", "by")}
 
 
-def _history(owner: Owner, agent: str) -> list[tuple[Literal["dealer", "all dealers"], PolicyChange]]:
-    """The changes of a policy, newest first: those of the dealer, and those of its installation."""
-    found: list[tuple[Literal["dealer", "all dealers"], PolicyChange]] = []
-    if owner.id != ALL_DEALERS:
-        with owner.store.read(owner.id) as tx:
-            found += [("dealer", each) for each in policy_history(tx, agent, MOST_CHANGES)]
-    if owner.id == ALL_DEALERS or owner.in_installation:
-        with owner.store.read(ALL_DEALERS) as tx:
-            found += [("all dealers", each) for each in policy_history(tx, agent, MOST_CHANGES)]
-    return sorted(found, key=lambda change: change[1].set_at, reverse=True)
-
-
-def _read_book(owner: Owner) -> tuple[PolicyBook, Policies, Policies]:
-    """The policies, those of the dealer, and those of the installation."""
-    own: Policies = {}
-    shared: Policies = {}
-    if owner.id != ALL_DEALERS:
-        with owner.store.read(owner.id) as tx:
-            own = read_policies(tx)
-    if owner.id == ALL_DEALERS or owner.in_installation:
-        with owner.store.read(ALL_DEALERS) as tx:
-            shared = read_policies(tx)
-    sections = owner.sections
-    return PolicyBook(own, shared, sections.agents.policies, sections.anonymous_leads_a_day), own, shared
-
-
-def _source(book: PolicyBook, agent: str) -> PolicySource:
-    """The policy of an agent or a class. That of a class is the one of its callers that have none of their own."""
-    kind = next((each for each in CLASSES if each == agent), None)
-    return book.source_of("" if kind is not None else agent, kind)
-
-
-def _from(source: PolicySource) -> str:
-    """Where a policy comes from: `dealer`, `installation`, or `dealer, class signed`."""
-    return f"{source.owner}, class {source.agent}" if source.agent in CLASSES else source.owner
+def _of(owner: Owner) -> PolicyOwner:
+    """The owner of the policies."""
+    return PolicyOwner(owner.id, owner.store, owner.sections, owner.in_installation)
 
 
 def _known_agent(owner: Owner, text: str) -> str:
     """The identity or class that a person has written. A wrong one ends the command with advice."""
-    if text in CLASSES:
-        return text
-    tokens: dict[str, str] = {}
-    if owner.id != ALL_DEALERS:
-        with owner.store.read(owner.id) as tx:
-            tokens = {each.token_id: each.name for each in list_tokens(tx) if each.purpose == "skills"}
-    by_name = {name: f"token:{token_id}" for token_id, name in tokens.items()}
-    if text in tokens or text in by_name:
-        raise typer.BadParameter(f"'{text}' is a token; did you mean {by_name.get(text, f'token:{text}')}?")
-    if (near := did_you_mean(text, CLASSES)) and "://" not in text and ":" not in text:
-        raise typer.BadParameter(f"'{text}' is not an agent{near}")
-    identity = _checked(read_identity, text)
-    token_id = token_id_of(identity)
-    if token_id is not None and owner.id == ALL_DEALERS:
-        raise typer.BadParameter("a token belongs to one dealer: add --dealer ID")
-    if token_id is not None and token_id not in tokens:
-        known = [f"token:{each}" for each in tokens]
-        hint = did_you_mean(identity, known) or "; see dealer-agent tokens list"
-        raise typer.BadParameter(f"there is no token {token_id}{hint}")
-    return identity
+    try:
+        return read_agent(_of(owner), text)
+    except ValueError as problem:
+        raise typer.BadParameter(str(problem)) from None

@@ -6,21 +6,19 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-import msgspec
 import typer
 
 from dealer_agent.cli.command import Opening, command
-from dealer_agent.cli.customer_data import LeadIdArgument, OutOption, name_of, private_file, record_access
+from dealer_agent.cli.customer_data import LeadIdArgument, OutOption, private_file, record_access
 from dealer_agent.cli.open_dealer import CUSTOMERS
 from dealer_agent.cli.tables import Table
 from dealer_agent.cli.terminal import Cell, counted, err, fail, minute, out, pasted, plain
 from dealer_agent.leads.records import VisitRecord
 from dealer_agent.leads.statuses import CANCELLED, CONFIRMED
-from dealer_agent.leads.wording import vehicle_name
 from dealer_agent.open_installation import OpenDealer
+from dealer_agent.operations.lead_documents import name_of, vehicle_of
 from dealer_agent.protocol.requests import VisitKind
 from dealer_agent.protocol.timestamps import zone_abbreviation
-from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.server.tokens import new_token
 from dealer_agent.storage.leads.visits import ListedVisit, list_booked, list_waiting
 from dealer_agent.storage.tokens import create_token
@@ -210,8 +208,7 @@ def _row(dealer: OpenDealer, listed: ListedVisit) -> tuple[Cell, ...]:
     visit = listed.appointment
     when = dealer.local(visit.starts_at, visit.rooftop)
     customer = None if listed.customer is None else name_of(listed.customer)
-    vehicle = None if listed.vehicle is None else vehicle_name(msgspec.json.decode(listed.vehicle, type=Vehicle))
-    kind = visit.kind.replace("_", " ")
+    kind, vehicle = visit.kind.replace("_", " "), vehicle_of(listed.vehicle)
     return visit.appointment_id, visit.lead_id, when, kind, visit.rooftop, visit.status, customer, vehicle
 
 
@@ -228,14 +225,10 @@ def _chosen(at: datetime, minutes: int | None, *, force: bool) -> "ChosenTime":
 def _change(dealer: OpenDealer, change: "Callable[[VisitChanges], VisitChange]", *, notify: bool) -> dict[str, Any]:
     """Applies a change of staff to a visit, and says what was booked and who is notified."""
     from dealer_agent.lead_intake.intake import LeadIntake
-    from dealer_agent.visits.changes import ChangeRefused
 
     with closing(dealer.store.lead_writer()) as writer:
         intake = LeadIntake(dealer.profile, writer, confirms_by_mail=dealer.settings.mail.confirms_visits)
-        try:
-            changed = intake.change_visit(change, notify=notify, now=datetime.now(UTC))
-        except ChangeRefused as problem:
-            fail(str(problem))
+        changed = intake.change_visit(change, notify=notify, now=datetime.now(UTC))
     for rule in changed.beyond:
         err.print(f"Warning: {plain(rule)}. The visit is booked, because of --force.", style="yellow")
     visit = changed.visit

@@ -15,9 +15,7 @@ from dealer_agent.cli.customer_data import (
     LeadIdArgument,
     PhoneOption,
     actor,
-    allowed_text,
     contact_point,
-    event_document,
     person_of,
     private_file,
     read_lead,
@@ -30,6 +28,7 @@ from dealer_agent.cli.tables import Table
 from dealer_agent.cli.terminal import counted, fail, local, out
 from dealer_agent.leads.consent import channels_of
 from dealer_agent.open_installation import OpenDealer
+from dealer_agent.operations.lead_documents import allowed_text, event_document
 from dealer_agent.privacy.chain_heads import append_heads, read_heads
 from dealer_agent.privacy.erasure import is_known, revoke_consent
 from dealer_agent.protocol.requests import Channel

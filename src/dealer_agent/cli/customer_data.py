@@ -2,15 +2,13 @@
 
 import os
 import pwd
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime, time, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from secrets import token_hex
-from typing import Annotated, Any, BinaryIO, get_args
-from zoneinfo import ZoneInfo
+from typing import Annotated, Any, BinaryIO
 
-import msgspec
 import typer
 
 from dealer_agent.cli.command import command, newest
@@ -19,15 +17,15 @@ from dealer_agent.cli.tables import Table
 from dealer_agent.cli.terminal import fail, limited, local, moment, section
 from dealer_agent.encryption.private_files import new_private_file
 from dealer_agent.leads.consent_events import ConsentEvent
-from dealer_agent.leads.local_time import first_instant
 from dealer_agent.leads.received_lead import EMAIL_PREFIX, PHONE_PREFIX
 from dealer_agent.leads.records import LeadDetails, StoredLead
 from dealer_agent.open_installation import OpenDealer
+from dealer_agent.operations.lead_documents import Clock, event_document, name_and_contacts
 from dealer_agent.privacy.erasure import Person
 from dealer_agent.protocol.formats import normal_email, normal_phone
-from dealer_agent.protocol.requests import Channel, Customer
 from dealer_agent.storage.errors import StorageError
 from dealer_agent.storage.leads.lead_record import lead_details
+from dealer_agent.storage.leads.lead_search import FIRST, LAST
 from dealer_agent.storage.privacy.accesses import list_accesses, log_access
 
 accesses = typer.Typer(no_args_is_help=True)
@@ -135,30 +133,19 @@ SinceOption = Annotated[datetime | None, day_option("Only those of this day, suc
 UntilOption = Annotated[datetime | None, day_option("Only those of this day or earlier.")]
 
 
-def days_between(dealer: OpenDealer, since: datetime | None, until: datetime | None) -> dict[str, datetime]:
-    """The start (`since`) and the end (`until`, excluded) of these days in the zone of the first rooftop, if given."""
-    zone = ZoneInfo(dealer.profile.timezone)
-    found = {}
-    if since is not None:
-        found["since"] = first_instant(since.date(), time.min, zone)
-    if until is not None:
-        found["until"] = first_instant(until.date() + timedelta(days=1), time.min, zone)
+def days_between(dealer: OpenDealer, since: datetime | None, until: datetime | None) -> tuple[datetime, datetime]:
+    """The start and the end (excluded) of these days in the zone of the first rooftop. Without a day, all days."""
     if since is not None and until is not None and since > until:
         raise typer.BadParameter("--since is later than --until; give an earlier --since")
-    return found
+    return (
+        FIRST if since is None else dealer.start_of(since.date()),
+        LAST if until is None else dealer.start_of(until.date() + timedelta(days=1)),
+    )
 
 
 def asked_text(text: str) -> str:
     """The text of a search. For `-` the command asks."""
     return _asked(text, "Search for")
-
-
-def known_contact(text: str) -> str | None:
-    """The `contact_point` if the text is a whole e-mail address or phone number."""
-    if email := normal_email(text):
-        return f"{EMAIL_PREFIX}{email}"
-    number = normal_phone(text, "US")
-    return number and f"{PHONE_PREFIX}{number}"
 
 
 def contact_point(text: str) -> str | None:
@@ -184,56 +171,13 @@ def require_leads(person: Person, found: list[StoredLead]) -> list[StoredLead]:
     return found
 
 
-def allowed_text(channels: Collection[str]) -> str:
-    """The channels in one line, in the order of the protocol."""
-    return ", ".join(channel for channel in get_args(Channel) if channel in channels) or "no channel"
-
-
-Clock = Callable[[datetime | None], datetime | None]
-"""Returns a time in the zone in which it is shown."""
-
-
-def event_document(event: ConsentEvent, clock: Clock) -> dict[str, Any]:
-    """A consent event as JSON."""
-    return {
-        "number": event.number,
-        "kind": event.kind,
-        "at": clock(event.at),
-        "lead": event.lead_id,
-        "customer": None if event.customer is None else msgspec.json.decode(event.customer),
-        "granted": clock(event.granted_at),
-        "expires": clock(event.expires_at),
-        "channels": list(event.channels),
-        "scope": list(event.scope),
-        "purpose": event.purpose,
-        "through": event.agent,
-        "caller": event.caller,
-        "text": event.consent_text,
-        "by": event.by,
-        "reason": event.reason,
-        "request_hash": event.request_hash.hex() if event.request_hash else None,
-    }
-
-
 def show_event(event: ConsentEvent, clock: Clock) -> None:
     """Shows one event as a section."""
     facts = event_document(event, clock)
     title = f"Consent event {facts.pop('number')}: {facts.pop('kind')} {local(facts.pop('at'))}"
-    facts["customer"] = None if event.customer is None else _name_and_contacts(event.customer)
+    facts["customer"] = None if event.customer is None else name_and_contacts(event.customer)
     facts |= {"channels": ", ".join(event.channels), "scope": ", ".join(event.scope)}
     section(title, {name: value for name, value in facts.items() if value})
-
-
-def name_of(customer: bytes) -> str:
-    """The name of a stored customer."""
-    found = msgspec.json.decode(customer, type=Customer)
-    return f"{found.first_name} {found.last_name}"
-
-
-def _name_and_contacts(customer: bytes) -> str:
-    """The customer who gave consent. The law requires this record."""
-    found = msgspec.json.decode(customer, type=Customer)
-    return ", ".join([name_of(customer), *(each for each in (found.email, found.phone) if each)])
 
 
 def _ordinary_file(path: Path | None) -> Path | None:

@@ -22,6 +22,7 @@ from dealer_agent.config.settings_problems import SettingsError
 from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.operations.dealer_moves import OnRows, delete_files, export_dealer, import_dealer
 from dealer_agent.operations.settings_changes import require_same_dealer
+from dealer_agent.storage.console.people import remove_members
 from dealer_agent.storage.errors import DealerUnknown, SettingsConflict
 from dealer_agent.storage.installation.dealer_registry import (
     RegisteredDealer,
@@ -222,6 +223,8 @@ def remove(opened: OpenInstallation, dealer_id: IdArgument, yes: YesOption = Fal
     with progress() as bar:
         task = bar.add_task("Deleting", total=None)
         removed = remove_dealer(opened.store, dealer_id, lambda rows: bar.update(task, advance=rows))
+    with opened.store.write(opened.owner) as tx:
+        remove_members(tx, dealer_id)
     _delete_files(opened)
     out.print(f"The dealer {dealer_id} is removed: {sum(removed.values()):,} rows are deleted.")
 

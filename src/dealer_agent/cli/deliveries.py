@@ -8,9 +8,12 @@ import typer
 from dealer_agent.cli.command import command, newest
 from dealer_agent.cli.open_dealer import CUSTOMERS, DEALER
 from dealer_agent.cli.tables import Columns, Table
-from dealer_agent.cli.terminal import err, fail, limited, out, plain, section
+from dealer_agent.cli.terminal import err, limited, out, plain, section
 from dealer_agent.dealers.routing import CUSTOMER, NOTIFY, TO_CUSTOMER
 from dealer_agent.open_installation import OpenDealer
+from dealer_agent.operations.resending import find_delivery
+from dealer_agent.operations.resending import retry as retry_delivery
+from dealer_agent.operations.resending import send_again as resend
 from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.storage.deliveries.outbox import (
     DeliveryRecord,
@@ -19,9 +22,6 @@ from dealer_agent.storage.deliveries.outbox import (
     list_deliveries,
     retry_deliveries,
 )
-from dealer_agent.storage.deliveries.sent_deliveries import send_again as resend
-from dealer_agent.storage.leads.stored_leads import get_lead
-from dealer_agent.storage.transaction import Transaction
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -70,7 +70,7 @@ def show(
 ) -> dict[str, Any]:
     """Show everything about one delivery."""
     with dealer.read() as tx:
-        record = _delivery(tx, delivery_id)
+        record = find_delivery(tx, delivery_id)
     facts = {
         "id": record.delivery_id,
         "state": _state(record, tx.now),
@@ -106,11 +106,7 @@ def retry(
     if delivery_id is not None and channel is not None:
         raise typer.BadParameter("give --channel only with --all")
     with dealer.lock() as tx:
-        record = None if delivery_id is None else _delivery(tx, delivery_id)
-        if record is not None and record.state in ("sent", "dropped"):
-            again = "; dealer-agent deliveries send-again sends it again" if record.state == "sent" else ""
-            fail(f"Delivery {delivery_id} was {record.state}, so it is not tried again{again}")
-        count = retry_deliveries(tx, delivery_id=delivery_id, channel=channel)
+        count = retry_deliveries(tx, channel=channel) if delivery_id is None else retry_delivery(tx, delivery_id)
         if channel is not None and not count:
             _check_channel(dealer, channel)
     out.print(f"{count} {'delivery is' if count == 1 else 'deliveries are'} tried again as soon as the service runs.")
@@ -128,23 +124,9 @@ def send_again(
     The document is made from the lead as it is now. Mails to customers are not sent again.
     """
     with dealer.lock() as tx:
-        record = get_delivery(tx, sent_id)
-        if record is not None and channel is not None:
+        if channel is not None and get_delivery(tx, sent_id) is not None:
             raise typer.BadParameter("give --channel only with a lead")
-        lead_id = sent_id if record is None else record.lead_id
-        found = get_lead(tx, lead_id)
-        if found is None:
-            fail(f"There is no delivery and no lead {sent_id}; see dealer-agent deliveries list")
-        if found.lead.is_held:
-            fail(f"Lead {lead_id} is held in quarantine, so nobody gets it: see dealer-agent leads show {lead_id}")
-        if found.lead.erased_at is not None:
-            fail(f"The customer of lead {lead_id} was erased: there is nothing to send")
-        new_ids = resend(tx, delivery_id=sent_id) if record else resend(tx, lead_id=lead_id, channel=channel)
-        if not new_ids:
-            fail(
-                f"Nothing of {sent_id} can be sent again: no CRM and nobody under notify has it. "
-                "dealer-agent deliveries retry sends what waits or is undeliverable"
-            )
+        _, new_ids = resend(tx, sent_id, channel=channel)
     for delivery_id in new_ids:
         out.print(f"Delivery {delivery_id} is sent as soon as the service runs.")
     return {"deliveries": new_ids}
@@ -155,14 +137,6 @@ def _check_channel(dealer: OpenDealer, name: str) -> None:
     known = {NOTIFY, CUSTOMER}.union(*(rooftop.deliver.channels for rooftop in dealer.profile.rooftops))
     if name not in known:
         err.print(f"dealer.toml has no channel {plain(name)}{did_you_mean(name, sorted(known))}")
-
-
-def _delivery(tx: Transaction, delivery_id: str) -> DeliveryRecord:
-    """Ends the command with exit code 1 if there is no such delivery."""
-    record = get_delivery(tx, delivery_id)
-    if record is None:
-        fail(f"There is no delivery {delivery_id}; see dealer-agent deliveries list")
-    return record
 
 
 def _state(record: DeliveryRecord, now: datetime) -> str:

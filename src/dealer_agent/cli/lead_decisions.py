@@ -7,24 +7,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dealer_agent.cli.command import newest
-from dealer_agent.cli.customer_data import LeadIdArgument, actor, name_of, record_access
+from dealer_agent.cli.customer_data import LeadIdArgument, actor, record_access
 from dealer_agent.cli.tables import Table
 from dealer_agent.cli.terminal import Cell, counted, err, fail, limited, out, pasted, plain, progress
+from dealer_agent.correctable import NotPossible
 from dealer_agent.encryption.errors import EncryptionError
 from dealer_agent.leads.consent_events import ERASED
 from dealer_agent.leads.statuses import Mark
 from dealer_agent.open_installation import OpenDealer
+from dealer_agent.operations.lead_documents import name_of, review_words
 from dealer_agent.protocol.did_you_mean import did_you_mean
+from dealer_agent.storage.leads.lead_summaries import summaries_of
 from dealer_agent.storage.leads.outcomes import set_mark
 from dealer_agent.storage.leads.quarantine import (
-    Review,
     count_waiting,
     find_waiting,
     list_waiting,
     read_review,
     waiting_by_caller,
 )
-from dealer_agent.storage.leads.visits import visits_of
 from dealer_agent.storage.privacy.accesses import log_access
 
 if TYPE_CHECKING:
@@ -66,11 +67,11 @@ def quarantined(
     rows: list[tuple[Cell, ...]] = []
     with dealer.read() as tx:
         found = list_waiting(tx, limit + 1, of_caller=chosen)
+        summaries = summaries_of(tx, [lead.lead_id for lead in found])
         for lead in limited(found, limit, "give a higher --limit, or choose an agent with --agent"):
             name = ERASED if lead.customer is None else name_of(lead.customer)
-            visits = visits_of(tx, lead.lead_id)
             since = dealer.local(lead.quarantined_at, lead.rooftop)
-            vehicle, visit = lead.stock or lead.vin, visits[-1].status if visits else None
+            vehicle, visit = lead.stock or lead.vin, summaries[lead.lead_id].visit
             rows.append((lead.lead_id, since, name, vehicle, lead.source_agent, lead.caller or ANONYMOUS, visit))
     record_access(dealer, "leads quarantined", leads=len(rows))
     columns = ("Id", "Waits Since", "Customer", "Vehicle", "Agent", "Sender", "Visit")
@@ -129,14 +130,14 @@ def refuse(
     return {"refused": [each.lead_id for each in decided], "not_waiting": others, "cancelled_visits": cancelled}
 
 
-LONGEST_REASON = 200
-
-
 def _reason(text: str) -> str:
-    words = " ".join(text.split())
-    if not 0 < len(words) <= LONGEST_REASON:
-        raise typer.BadParameter(f"write a reason of 1 to {LONGEST_REASON} characters", param_hint="--reason")
-    return words
+    # Imported here, as in `_decide`.
+    from dealer_agent.lead_intake.decisions import reason_of
+
+    try:
+        return reason_of(text)
+    except NotPossible as problem:
+        raise typer.BadParameter(str(problem), param_hint="--reason") from None
 
 
 def _decide(
@@ -212,18 +213,6 @@ def _waiting(dealer: OpenDealer, caller: str | None) -> Iterator[str]:
             yield lead_id
         if len(found) < FOUND_AT_ONCE:
             return
-
-
-def review_words(dealer: OpenDealer, review: Review | None, rooftop: str | None = None) -> str:
-    """What people decided about a lead in quarantine, in sentences; empty if nobody did."""
-    if review is None or review.decided_at is None:
-        return ""
-    at = f"{dealer.local(review.decided_at, rooftop):%Y-%m-%d %H:%M}"
-    what = {"released": "released", "refused": "refused"}.get(review.quarantine or "", "")
-    if not what:
-        what = "partly refused" if review.decided_why else "released"
-    why = f" ({review.decided_why})" if review.decided_why else ""
-    return f"{review.decided_by} {what} it on {at}{why}."
 
 
 def mark(

@@ -1,12 +1,9 @@
 """`dealer-agent leads`: the leads that buyers sent, and how they are erased."""
 
 import os
-from collections import Counter
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-import msgspec
 import typer
 
 from dealer_agent.callers.caller import read_identity
@@ -18,23 +15,18 @@ from dealer_agent.cli.customer_data import (
     PhoneOption,
     SinceOption,
     UntilOption,
-    allowed_text,
     asked_text,
     days_between,
-    event_document,
-    known_contact,
-    name_of,
     person_of,
-    read_lead,
     record_access,
     require_leads,
     show_event,
 )
 from dealer_agent.cli.export import export
 from dealer_agent.cli.lead_decisions import mark as mark_lead
-from dealer_agent.cli.lead_decisions import quarantined, refuse, release, review_words
+from dealer_agent.cli.lead_decisions import quarantined, refuse, release
 from dealer_agent.cli.open_dealer import CUSTOMERS
-from dealer_agent.cli.tables import Columns, Table
+from dealer_agent.cli.tables import Table
 from dealer_agent.cli.terminal import (
     Cell,
     counted,
@@ -51,18 +43,26 @@ from dealer_agent.cli.terminal import (
 )
 from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE, from_environment
 from dealer_agent.dealers.profile import erase_before, purge_before
-from dealer_agent.leads.consent import channels_of
 from dealer_agent.leads.consent_events import ERASED
-from dealer_agent.leads.records import LeadDetails, LeadRecord, StoredLead
+from dealer_agent.leads.received_lead import known_contact
+from dealer_agent.leads.records import LeadRecord, StoredLead
 from dealer_agent.leads.statuses import WAITING, Mark
 from dealer_agent.leads.wording import VISITS, claimed_name
 from dealer_agent.open_installation import OpenDealer
-from dealer_agent.privacy.erasure import Erasure, customers_of, is_known
+from dealer_agent.operations.lead_documents import (
+    allowed_text,
+    identifying_members,
+    lead_document,
+    name_of,
+    number_of_vehicle,
+    read_whole_lead,
+    review_words,
+)
+from dealer_agent.privacy.erasure import KEPT, PROOF, PROOF_WHY, Erasure, customers_of, is_known
 from dealer_agent.storage.clock import clock_problem, confirm_clock
-from dealer_agent.storage.deliveries.outbox import DeliveryRecord, list_deliveries
 from dealer_agent.storage.leads.lead_search import MOST_SEARCHED, FoundLeads, LeadFilter, LeadState, find_leads
-from dealer_agent.storage.leads.quarantine import Review, read_review, waiting_by_caller
-from dealer_agent.storage.leads.visits import visits_of
+from dealer_agent.storage.leads.lead_summaries import summaries_of
+from dealer_agent.storage.leads.quarantine import Review, waiting_by_caller
 from dealer_agent.storage.privacy import erasure
 from dealer_agent.storage.privacy.erasure import purge
 from dealer_agent.storage.transaction import Transaction
@@ -117,6 +117,7 @@ def list_(
     search. Times are those of the lead's rooftop, and days those of the first rooftop in dealer.toml.
     """
     rows: list[tuple[Cell, ...]] = []
+    first, end = days_between(dealer, since, until)
     sought = LeadFilter(
         text=text,
         contact=known_contact(text),
@@ -124,22 +125,20 @@ def list_(
         state=state,
         mark=mark,
         caller=agent,
-        **days_between(dealer, since, until),
+        since=first,
+        until=end,
     )
     with dealer.read() as tx:
         problem = clock_problem(tx)
         waiting = sum(each.number for each in waiting_by_caller(tx))
         found = _found(tx, sought, limit + 1)
+        summaries = summaries_of(tx, [lead.lead_id for lead in found.leads])
         last = found.leads[:limit][-1].lead_id if found.leads else ""
         for lead in limited(found.leads, limit, f"give a higher --limit, or see older ones with --before {last}"):
             name = ERASED if lead.customer is None else name_of(lead.customer)
-            what = lead.stock or lead.vin or _claimed(lead.payload), lead.rooftop, lead.source_agent or ERASED
-            visits = visits_of(tx, lead.lead_id)
-            visit = visits[-1].status if visits else None
-            states = Counter(delivery.state for delivery in _deliveries(tx, lead.lead_id))
-            sent = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
-            received = dealer.local(lead.received_at, lead.rooftop)
-            rows.append((lead.lead_id, received, name, *what, lead.caller, visit, lead.mark, sent))
+            what = number_of_vehicle(lead), lead.rooftop, lead.source_agent or ERASED
+            summary, received = summaries[lead.lead_id], dealer.local(lead.received_at, lead.rooftop)
+            rows.append((lead.lead_id, received, name, *what, lead.caller, summary.visit, lead.mark, summary.sent))
     if problem:
         err.print(f"Warning: {problem}", style="yellow")
     if found.incomplete:
@@ -166,42 +165,42 @@ def _found(tx: Transaction, sought: LeadFilter, limit: int) -> FoundLeads:
 @command(app, "show", CUSTOMERS)
 def show(dealer: OpenDealer, lead_id: LeadIdArgument) -> dict[str, Any]:
     """Show all of one lead: customer, vehicle, visits, later additions, consent and deliveries."""
-    whole = read_lead(dealer, lead_id, "leads show")
     with dealer.read() as tx:
-        deliveries, review = _deliveries(tx, lead_id), read_review(tx, lead_id)
-    document = _document(dealer, whole, deliveries, review)
-    lead, consents, _ = whole.stored
+        whole = read_whole_lead(tx, lead_id)
+    if whole is None:
+        fail(f"There is no lead {lead_id}; see dealer-agent leads list")
+    record_access(dealer, "leads show", leads=1, lead_id=lead_id)
+    document = lead_document(dealer, whole)
+    lead, consents, _ = whole.details.stored
     out.print(f"[bold]Lead {lead.lead_id}[/], {lead.status} {local(document['received'])}", markup=True)
     for_rooftop = f", for {plain(lead.rooftop)}" if lead.rooftop else ""
     caller = f", verified as {lead.caller}" if lead.caller else ", which says so itself, not verified"
     name = claimed_name(lead.source_agent) if lead.source_agent else ERASED
     out.print(f"From {plain(name)}{plain(caller)}{for_rooftop}")
-    _show_review(dealer, lead, review)
+    _show_review(dealer, lead, whole.review)
     if lead.may_be_same_person_as is not None:
         out.print(f"It may be the same person as lead {lead.may_be_same_person_as}, which another sender sent.")
     if lead.erased_at is not None:
         out.print(f"\nThe customer was erased {local(document['erased'])}. The rest identifies nobody.")
     section("Customer", document["customer"])
     section("Vehicle of interest", document["vehicle_of_interest"])
-    section("In stock when the lead came", _listing(document["vehicle"]))
+    section("In stock when the lead came", identifying_members(document["vehicle"]))
     section("Trade-in", document["trade_in"])
     section("Message", document["message"])
     for addition in document["additions"]:
         section(f"Added {local(addition['at'])}", addition["changes"] or ERASED)
+    for note in document["notes"]:
+        section(f"Note of {note['by']}, {local(note['at'])}", note["text"] or ERASED)
     for visit in document["appointments"]:
         _show_visit(visit)
     for consent in consents:
         show_event(consent, dealer.clock(lead.rooftop))
     out.print(f"\nMay be contacted now by: {allowed_text(document['may_be_contacted_by'])}")
-    if deliveries:
+    if whole.deliveries:
         columns = {"Id": "delivery_id", "What": "kind", "Channel": "channel", "State": "state", "Attempts": "attempts"}
         columns |= {"Settled": "settled_at", "Problem": "problem"}
-        Table.of("\nDeliveries", columns, deliveries, dealer.clock(lead.rooftop), time=moment).show()
+        Table.of("\nDeliveries", columns, whole.deliveries, dealer.clock(lead.rooftop), time=moment).show()
     return document
-
-
-_DELIVERY = {"id": "delivery_id", "kind": "kind", "rooftop": "rooftop", "channel": "channel", "state": "state"}
-_DELIVERY |= {"tries": "attempts", "settled": "settled_at", "problem": "problem"}
 
 
 def _show_review(dealer: OpenDealer, lead: LeadRecord, review: Review | None) -> None:
@@ -218,98 +217,13 @@ def _show_review(dealer: OpenDealer, lead: LeadRecord, review: Review | None) ->
         out.print(f"{plain(review.marked_by or '')} marked it on {local(marked_at)}: {review.mark}.")
 
 
-def _document(
-    dealer: OpenDealer, whole: LeadDetails, deliveries: Sequence[DeliveryRecord], review: Review | None
-) -> dict[str, Any]:
-    """The lead as JSON. Times are in the zone of its rooftop, those of visits in the zone of the visit's rooftop."""
-    lead, consents, events = whole.stored
-
-    def at(moment: datetime | None) -> datetime | None:
-        return dealer.local(moment, lead.rooftop)
-
-    def decoded(content: bytes | None) -> Any:
-        return None if content is None else msgspec.json.decode(content)
-
-    payload = decoded(lead.payload) or {}
-    visits: Columns = {
-        "id": "appointment_id",
-        "kind": "kind",
-        "status": "status",
-        "rooftop": "rooftop",
-        "starts": lambda visit: dealer.local(visit.starts_at, visit.rooftop),
-        "ends": lambda visit: dealer.local(visit.ends_at, visit.rooftop),
-        "ended": lambda visit: dealer.local(visit.cancelled_at, visit.rooftop),
-        "request": lambda visit: decoded(visit.request),
-    }
-    return {
-        "id": lead.lead_id,
-        "status": lead.status,
-        "received": at(lead.received_at),
-        "erased": at(lead.erased_at),
-        "rooftop": lead.rooftop,
-        "agent": lead.source_agent,
-        "caller": lead.caller,
-        "may_be_same_person_as": lead.may_be_same_person_as,
-        **(
-            {}
-            if review is None
-            else {name: at(v) if isinstance(v, datetime) else v for name, v in review._asdict().items()}
-        ),
-        "customer": decoded(lead.customer),
-        "vehicle_of_interest": payload.get("vehicle_of_interest"),
-        "vehicle": decoded(lead.vehicle),
-        "trade_in": payload.get("trade_in"),
-        "message": payload.get("message"),
-        "additions": [{"at": at(each.at), "changes": decoded(each.changes)} for each in events],
-        "appointments": Table.of("", visits, whole.visits).document,
-        "consents": [event_document(event, at) for event in consents],
-        "may_be_contacted_by": channels_of(whole.stored, whole.at),
-        "deliveries": Table.of("", _DELIVERY, deliveries, at).document,
-    }
-
-
-def _deliveries(tx: Transaction, lead_id: str) -> Sequence[DeliveryRecord]:
-    return list_deliveries(tx, 1000, lead_id=lead_id)
-
-
-def _claimed(payload: bytes | None) -> str:
-    """The number with which the buyer named a vehicle that is not in the stock."""
-    wanted = msgspec.json.decode(payload).get("vehicle_of_interest", {}) if payload else {}
-    return wanted.get("stock") or wanted.get("vin") or ""
-
-
-def _listing(listing: dict[str, Any] | None) -> Any:
-    """The members that identify a vehicle. The dealer's website has the others."""
-    if listing is None:
-        return None
-    shown = ("year", "make", "model", "trim", "condition", "vin", "stock", "price", "mileage", "rooftop", "status")
-    return {name: listing[name] for name in shown if name in listing}
-
-
 def _show_visit(visit: dict[str, Any]) -> None:
     asked = visit["request"] or {"asked for": ERASED}
     facts = {name: visit[name] for name in ("rooftop", "starts", "ends", "ended")}
     section(f"Visit {visit['id']}: {visit['kind']}, {visit['status']}", facts | asked)
 
 
-KEPT = {
-    "Lead id, time, vehicle, rooftop; times of visits and deliveries": (
-        "the dealership's own record of what happened; nothing in it names or reaches the person"
-    ),
-    "Consent events without texts and names: times, channels, a salted hash": (
-        "the chain of events shows whether somebody changed it; without the salt the hash discloses nothing"
-    ),
-    "Withdrawals of consent: a keyed hash of the contact point, the channel, the time": (
-        "an agent may send the old consent again; it must not allow a channel that the person withdrew"
-    ),
-    "Access log": "16 CFR 314.4(c)(8): who looked, when, and at which lead id",
-}
-"""What an erasure leaves, and why."""
-PROOF = "Proof of consent (encrypted): the text as shown, channels, times, agent, name, contact points"
-PROOF_WHY = (
-    "16 CFR 310.5: kept until {until:%Y-%m-%d}; only dealer-agent consent prove and consent export read it; "
-    "--consent-too erases it"
-)
+PROOF_COMMANDS = "; only dealer-agent consent prove and consent export read it; --consent-too erases it"
 
 
 @command(app, "erase", CUSTOMERS)
@@ -392,7 +306,7 @@ def _erase_person(dealer: OpenDealer, erased: Erasure, *, yes: bool, again: bool
     counts = erased.erase(leads, proven)
     Table("\nErased", ("What", "Count"), list(counts.items())).show()
     until = erased.proof_kept_until()
-    proof = [] if until is None else [(PROOF, PROOF_WHY.format(until=until))]
+    proof = [] if until is None else [(PROOF, PROOF_WHY.format(until=until) + PROOF_COMMANDS)]
     Table("\nKept", ("What", "Why"), [*KEPT.items(), *proof]).show()
     _show_receivers(dealer, erased)
     if others:

@@ -11,8 +11,6 @@ from dealer_agent.cli.open_dealer import DEALER
 from dealer_agent.cli.terminal import err, out, plain
 from dealer_agent.open_installation import OpenDealer
 from dealer_agent.reports.month import Month
-from dealer_agent.storage.daily_counts import first_day
-from dealer_agent.storage.leads.monthly_reports import first_import
 
 OPENING = DEALER
 
@@ -33,19 +31,14 @@ def report(
     """
     # Imported here: `--help` does not need them.
     from dealer_agent.reports.rendering import render_page, render_text
-    from dealer_agent.reports.report import read_report
+    from dealer_agent.reports.report import default_month, read_report
 
     try:
         wanted = None if month is None else Month.parse(month)
     except ValueError as problem:
         raise typer.BadParameter(str(problem), param_hint="--month") from None
     with dealer.read() as tx:
-        current, zone = Month.of(datetime.now(UTC), dealer.profile.timezone), dealer.profile.timezone
-        started, counted = first_import(tx), first_day(tx)
-        is_first = started is not None and started >= current.start(zone)
-        is_first = is_first and (counted is None or counted > current.previous.last_day)
-        chosen = wanted or (current if is_first else current.previous)
-        found = read_report(tx, dealer.profile, chosen)
+        found = read_report(tx, dealer.profile, wanted or default_month(tx, dealer.profile, datetime.now(UTC)))
     if file is not None:
         file.write_text(render_page(found), "utf-8")
         err.print(f"The report of {found.month_name} is in {file}.")

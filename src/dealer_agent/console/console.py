@@ -252,7 +252,7 @@ class Console:
             request.member = next((each for each in request.memberships if each.for_dealer == dealer_id), None)
             # To others, a dealer looks like one that does not exist.
             if request.member is None or not self._find_dealer(dealer_id, request):
-                return self._plain(404, "Not found", NOT_FOUND)
+                return request.page("notice.html", 404, title="Not found", words=NOT_FOUND)
         if not request.may(route.act):
             words = f"You may not {rule.words}. Ask an owner of this dealer if you need to."
             return request.page("notice.html", 403, title="You may not do this", words=words)

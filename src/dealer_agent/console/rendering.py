@@ -49,6 +49,12 @@ def masked(text: str | None) -> str:
     return " ".join(f"{word[0]}." for word in re.findall(r"\w+", text or "")[:3]) or "-"
 
 
+def clipped(value: Any, longest: int) -> str:
+    """A text of a stranger, cut so that a page stays small."""
+    text = str(value)
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
 _templates = Environment(
     loader=PackageLoader("dealer_agent.console"),
     autoescape=True,
@@ -56,7 +62,7 @@ _templates = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_templates.filters |= {each.__name__: each for each in (money, moment, words, masked)}
+_templates.filters |= {each.__name__: each for each in (money, moment, words, masked, clipped)}
 _templates.globals |= {"said_words": SAID, "version_of": version_of}
 
 

@@ -148,9 +148,12 @@ class ConsoleRequest:
         """Leads the browser to a page of the dealer, after an act."""
         return redirect(self.url(*parts, **query))
 
-    def record_access(self, action: str, *, leads: int, lead_id: str | None = None) -> None:
-        """Records in the access log that the person reads customer data. Call it before anything is shown."""
-        if leads:
+    def record_access(self, action: str, *, leads: int, lead_id: str | None = None, even_without: bool = False) -> None:
+        """Records in the access log that the person reads customer data. Call it before anything is shown.
+
+        Without leads, it records nothing, unless `even_without`: a search that found nobody says something too.
+        """
+        if leads or even_without:
             with self.of.lock() as tx:
                 log_access(tx, self.actor, f"console: {action}", lead_id=lead_id, leads=leads)
 

@@ -36,7 +36,7 @@ class RowsShown(Struct, frozen=True):
 
 
 class Placement(Struct, frozen=True):
-    """`without_rooftop` units named no rooftop of the dealer and went to `default`. `unknown` are names that they gave."""
+    """`without_rooftop` units named no rooftop of the dealer and went to `default`. `unknown` are names they gave."""
 
     without_rooftop: int
     default: str

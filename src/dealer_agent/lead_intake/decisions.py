@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
+from dealer_agent.correctable import NotPossible
 from dealer_agent.dealers.profile import DealerRooftop
 from dealer_agent.dealers.routing import deliveries_of
 from dealer_agent.leads.records import StoredLead, VisitRecord
@@ -20,6 +21,16 @@ from dealer_agent.storage.leads.stored_leads import get_lead
 from dealer_agent.storage.leads.visits import end_visits, make_requested, stop_sharing, visits_of
 from dealer_agent.storage.transaction import Transaction
 from dealer_agent.visits.notifications import IntakeContext, Notifications
+
+LONGEST_REASON = 200
+
+
+def reason_of(text: str) -> str:
+    """The reason of a refusal on one line. Raises NotPossible for one that is missing or too long."""
+    words = " ".join(text.split())
+    if not 0 < len(words) <= LONGEST_REASON:
+        raise NotPossible(f"write a reason of 1 to {LONGEST_REASON} characters")
+    return words
 
 
 class Decided(NamedTuple):

@@ -27,7 +27,7 @@ from dealer_agent.storage.errors import (
     StoreClosed,
     TokenRevoked,
 )
-from dealer_agent.storage.leads.lead_job import Buyer, Job
+from dealer_agent.storage.leads.lead_job import Buyer, Job, result_in_time
 from dealer_agent.storage.leads.lead_writer import LeadWriter
 from dealer_agent.storage.leads.stored_leads import record_refusal
 from dealer_agent.storage.store import Store
@@ -110,12 +110,23 @@ class LeadIntake:
         Raises ChangeRefused and StorageError.
         """
 
-        def job(tx: Transaction) -> VisitChange:
-            return change(VisitChanges(tx, self._context, notify))
-
-        changed = self._writer.submit(self._context.profile.id, job, now).result()
+        changed = self._writer.submit(
+            self._context.profile.id, lambda tx: change(VisitChanges(tx, self._context, notify)), now
+        ).result()
         self._on_stored()
         return changed
+
+    async def write_for_staff(
+        self, work: Callable[[Transaction, IntakeContext], Result], now: datetime, seconds: float
+    ) -> Result:
+        """Does what a person of the dealer decided, in one transaction under the dealer's lock.
+
+        Raises the errors of `work`, StorageError, and TimeoutError after `seconds`: then it may be stored.
+        """
+        stored = self._writer.submit(self._context.profile.id, lambda tx: work(tx, self._context), now)
+        result = await result_in_time(stored, seconds)
+        self._on_stored()
+        return result
 
     def for_customers(self, store: Store) -> CustomerActions:
         """The actions behind the links in mails."""

@@ -50,6 +50,14 @@ def contact_points(customer: Customer) -> tuple[str, ...]:
     return tuple(found)
 
 
+def known_contact(text: str) -> str | None:
+    """The `contact_points` form of a text that is a whole e-mail address or phone number. Without a +, a US number."""
+    if email := normal_email(text):
+        return f"{EMAIL_PREFIX}{email}"
+    number = normal_phone(text, "US")
+    return number and f"{PHONE_PREFIX}{number}"
+
+
 def sender_keys(caller: Caller, request: LeadSubmitRequest, contacts: Sequence[str]) -> tuple[str, ...]:
     """The keys that identify a sender together with the customer, whose `contact_points` are `contacts`.
 

@@ -1,4 +1,4 @@
-"""What a person does with the stock of a dealer: the rules of an import, decisions about units, and where a unit is from.
+"""What a person does with the stock of a dealer: rules of an import, decisions about units, and where a unit is from.
 
 The commands `inventory` and the console's pages of the stock call these functions.
 """

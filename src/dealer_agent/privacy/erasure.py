@@ -19,11 +19,28 @@ from dealer_agent.storage.deliveries.notices import withdraw
 from dealer_agent.storage.deliveries.outbox import list_deliveries
 from dealer_agent.storage.errors import WrongKey
 from dealer_agent.storage.leads.lead_record import lead_details
+from dealer_agent.storage.leads.notes import notes_of
 from dealer_agent.storage.leads.stored_leads import find_leads_of, get_lead
 from dealer_agent.storage.leads.visits import Booked, visits_of
 from dealer_agent.storage.privacy.erasure import erase_lead, newest_proof, proven_leads
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
+
+KEPT = {
+    "Lead id, time, vehicle, rooftop; times of visits and deliveries": (
+        "the dealership's own record of what happened; nothing in it names or reaches the person"
+    ),
+    "Consent events without texts and names: times, channels, a salted hash": (
+        "the chain of events shows whether somebody changed it; without the salt the hash discloses nothing"
+    ),
+    "Withdrawals of consent: a keyed hash of the contact point, the channel, the time": (
+        "an agent may send the old consent again; it must not allow a channel that the person withdrew"
+    ),
+    "Access log": "16 CFR 314.4(c)(8): who looked, when, and at which lead id",
+}
+"""What an erasure leaves, and why."""
+PROOF = "Proof of consent (encrypted): the text as shown, channels, times, agent, name, contact points"
+PROOF_WHY = "16 CFR 310.5: kept until {until:%Y-%m-%d}"
 
 
 class Person(NamedTuple):
@@ -161,10 +178,12 @@ class Erasure:
         with self._read() as tx:
             deliveries = [each for lead_id in ids for each in list_deliveries(tx, 1000, lead_id=lead_id)]
             visits = sum(len(visits_of(tx, lead_id)) for lead_id in ids)
+            notes = sum(len(notes_of(tx, lead_id)) for lead_id in ids)
         texts = [event for stored in leads for event in stored.consents if event.consent_text is not None]
         return {
             "Leads: names, addresses, numbers, messages, the requests as they came": len(leads),
             "Additions to them": sum(len(stored.events) for stored in leads),
+            "Notes of staff about them": notes,
             "Consents: texts as shown, names, in the leads": len(texts),
             "Visits: what was asked for; future ones are cancelled": visits,
             "Deliveries that were waiting": sum(each.state in ("waiting", "undeliverable") for each in deliveries),

@@ -8,6 +8,7 @@ from functools import partial
 import structlog
 
 from dealer_agent.dealers.profile import erase_before, purge_before
+from dealer_agent.feeds.staging.staged_files import delete_old_staged
 from dealer_agent.jobs.loop import Kind, Next, maintenance_period
 from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.privacy.chain_heads import HEADS_SECONDS, record_heads, repair_withdrawals
@@ -46,6 +47,7 @@ class Maintenance:
         settings, store = await asyncio.to_thread(self.opened.settings_of, job.dealer_id), self.opened.store
         kept, now = settings.dealer.privacy, job.now
         await asyncio.to_thread(partial(purge, store, job.dealer_id, now=now, **purge_before(kept, now)))
+        await asyncio.to_thread(delete_old_staged, settings.folder, now)
         done = await asyncio.to_thread(partial(dispose, store, job.dealer_id, now=now, **erase_before(kept, now)))
         if any(done):
             log.info("old customer data forgotten", leads=done.leads, consents=done.consents)

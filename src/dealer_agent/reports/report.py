@@ -1,7 +1,7 @@
 """The content of a monthly report, from the counts in the database. It is also the JSON of `report --json`."""
 
 from collections.abc import Callable, Mapping
-from datetime import date
+from datetime import date, datetime
 from typing import NamedTuple
 
 from msgspec import UNSET, Struct
@@ -22,10 +22,11 @@ from dealer_agent.storage.daily_counts import (
     REPEATED,
     SearchCount,
     Subject,
+    first_day,
     requests_by_day,
     sum_counts,
 )
-from dealer_agent.storage.leads.monthly_reports import LeadCounts, count_leads
+from dealer_agent.storage.leads.monthly_reports import LeadCounts, count_leads, first_import
 from dealer_agent.storage.stock.reading import find_units
 from dealer_agent.storage.tokens import list_tokens
 from dealer_agent.storage.transaction import Transaction
@@ -376,6 +377,15 @@ def read_report(tx: Transaction, profile: Profile, month: Month) -> Report:
     facts, before = _read_facts(tx, profile, month), _read_facts(tx, profile, month.previous)
     tokens = {token_caller(token.token_id).identity: token.name for token in list_tokens(tx)}
     return make_report(profile, month, facts, before, Names(tokens, find_units(tx, shown_units(facts))))
+
+
+def default_month(tx: Transaction, profile: Profile, now: datetime) -> Month:
+    """The last month that is over. In the first month of a service, it is this month. Raises StorageError."""
+    current = Month.of(now, profile.timezone)
+    started, counted = first_import(tx), first_day(tx)
+    is_first = started is not None and started >= current.start(profile.timezone)
+    is_first = is_first and (counted is None or counted > current.previous.last_day)
+    return current if is_first else current.previous
 
 
 def _read_facts(tx: Transaction, profile: Profile, month: Month) -> Facts:

@@ -10,7 +10,6 @@ The SDK is imported in a thread when the first request comes, because few dealer
 """
 
 import asyncio
-import json
 import logging
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -33,7 +32,6 @@ from dealer_agent.leads.consent import consent_terms
 from dealer_agent.mcp_tools.consent import ANSWER_SECONDS, ConsentTerms
 from dealer_agent.mcp_tools.words import SkillData, SkillError
 from dealer_agent.protocol.errors import AuthRequired, SchemaValidationFailed
-from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.json_body import PARSE_ERROR, read_json
 from dealer_agent.protocol.skill import LEAD_SUBMIT, SKILLS, Skill
 from dealer_agent.server.bindings import MCP
@@ -56,6 +54,7 @@ from dealer_agent.server.mcp_questions import (
     new_session,
     session_of,
 )
+from dealer_agent.server.own_requests import body_headers, receiving, skill_body
 from dealer_agent.server.request_pipeline import answer, log_response
 from dealer_agent.server.served_dealers import Addresses, at_public_address, host_name, host_of
 from dealer_agent.server.service import MCP_RULE, Service
@@ -327,22 +326,14 @@ async def _ask(context: Any, skill: Skill, payload: dict[str, Any]) -> SkillData
     """Sends a payload through the pipeline of requests, as the caller of the tool."""
     request: Request = context.request
     service: Service = request.scope["service"]
-    part = {"data": payload, "mediaType": service.vocabularies.default.request_media_type(skill)}
-    message = {"messageId": new_ulid(), "role": "ROLE_USER", "parts": [part]}
-    body = json.dumps({"message": message, "configuration": {"acceptedOutputModes": [JSON]}}).encode()
-    headers = [
-        *((name, value) for name, value in request.scope["headers"] if name in _PASSED_ON),
-        (b"content-type", JSON.encode()),
-        (b"content-length", str(len(body)).encode()),
-    ]
+    body = skill_body(service, skill, payload)
+    passed_on = [(name, value) for name, value in request.scope["headers"] if name in _PASSED_ON]
+    headers = [*passed_on, *body_headers(body)]
     outer: IncomingRequest = request.scope["outer"]
     incoming = IncomingRequest(MCP, service, headers, dict(headers), _peer(request.scope))
     incoming.caller, incoming.signature = outer.caller, outer.signature
 
-    async def receive() -> Message:
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    response = await answer(incoming, receive)
+    response = await answer(incoming, receiving(body))
     log_response(incoming, response)
     document = msgspec.json.decode(b"".join(response.body))
     if response.status == 200:

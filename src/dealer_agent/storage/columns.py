@@ -1,14 +1,27 @@
-"""Defines the types of columns that the databases do not have, and the mark of encrypted columns.
+"""Defines what the tables are made of: types of columns that the databases do not have, and the key of each table.
 
 A time is an integer: microseconds since 1970 in UTC. SQLite has no type for times, and PostgreSQL returns them in the
 zone of the session. An integer compares, sorts and indexes the same on both, in a third of the size of ISO text.
 """
 
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from itertools import chain
 from typing import Any, overload
 
-from sqlalchemy import BigInteger, Column, Dialect, LargeBinary, String
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Constraint,
+    Dialect,
+    ForeignKeyConstraint,
+    LargeBinary,
+    MetaData,
+    PrimaryKeyConstraint,
+    String,
+    Table,
+)
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
 SEALED = "sealed"
@@ -90,3 +103,18 @@ def sealed(*names: str) -> list[Column[Any]]:
 def is_sealed(column: Column[Any]) -> bool:
     """Whether the values of a column are encrypted."""
     return column.comment == SEALED
+
+
+metadata = MetaData()
+
+
+def dealer_table(name: str, *groups: Iterable[Column[Any]], key: Sequence[str] = (), of: Table | None = None) -> Table:
+    """A table with these columns and the column `dealer_id`, with which the primary key begins. `key` is its rest.
+
+    `of` is the table to whose rows the rows belong.
+    """
+    constraints: list[Constraint] = [PrimaryKeyConstraint("dealer_id", *key)]
+    if of is not None:
+        owner = of.primary_key.columns
+        constraints.append(ForeignKeyConstraint(owner.keys(), list(owner)))
+    return Table(name, metadata, Column("dealer_id", String), *chain(*groups), *constraints)

@@ -10,46 +10,17 @@ and binds it to its table, column and row. A keyed hash finds the value again. A
 and the keyed hashes.
 """
 
-from collections.abc import Iterable, Sequence
-from itertools import chain
-from typing import Any
+from sqlalchemy import BigInteger, Boolean, Integer, LargeBinary, String
 
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Column,
-    Constraint,
-    ForeignKeyConstraint,
-    Integer,
-    LargeBinary,
-    MetaData,
-    PrimaryKeyConstraint,
-    String,
-    Table,
-)
-
-from dealer_agent.storage.columns import ExternalText, UtcTime, columns, sealed
+from dealer_agent.storage.columns import ExternalText, UtcTime, columns, dealer_table, sealed
+from dealer_agent.storage.columns import metadata as metadata
+from dealer_agent.storage.console import tables as _  # noqa: F401 - with them, `metadata` has all tables
 
 FIRST_SCHEMA_VERSION = "0024"
 """The schema version of the first migration. A database with an older one cannot be upgraded."""
 
 SCHEMA_VERSION = "0024"
 """The schema version of the newest migration. All have four digits, so that they sort by age."""
-
-metadata = MetaData()
-
-
-def dealer_table(name: str, *groups: Iterable[Column[Any]], key: Sequence[str] = (), of: Table | None = None) -> Table:
-    """A table with these columns and the column `dealer_id`, with which the primary key begins. `key` is its rest.
-
-    `of` is the table to whose rows the rows belong.
-    """
-    constraints: list[Constraint] = [PrimaryKeyConstraint("dealer_id", *key)]
-    if of is not None:
-        owner = of.primary_key.columns
-        constraints.append(ForeignKeyConstraint(owner.keys(), list(owner)))
-    return Table(name, metadata, Column("dealer_id", String), *chain(*groups), *constraints)
-
 
 # A dealer has a row in `dealers`, which is the lock for leads, and one in `revisions`, which is the lock for stock and
 # tokens. So a long import never delays a lead.
@@ -487,60 +458,6 @@ alert_messages = dealer_table(
 
 # The keys of which a person has confirmed a copy.
 key_copies = dealer_table("key_copies", columns(String, "key_id"), columns(UtcTime, "confirmed_at"), key=("key_id",))
-
-# The people who sign in to the console (the package `console`), those of an installation in the rows of ALL_DEALERS.
-# `email` is in lower case. `password` is a hash of Argon2id; NULL for a person with passkeys only. The secret of the
-# one-time codes is not stored: it is derived from `totp_number`, which is NULL without them. `totp_step` is the last
-# step whose code was used. `recovery` is a JSON array of the hashes of recovery codes that are not used yet.
-people = dealer_table(
-    "people",
-    columns(String, "person_id", "password"),
-    columns(ExternalText, "email"),
-    columns(BigInteger, "totp_number", "totp_step"),
-    columns(UtcTime, "created_at", "signed_in_at"),
-    columns(LargeBinary, "recovery"),
-    key=("person_id",),
-)
-
-# What a person may do for a dealer: `role` is one of `console.acts`, and `rooftops` is a JSON array of the rooftops of
-# a salesperson, which is empty for all. The dealer ALL_DEALERS is the installation: the person is its operator.
-memberships = dealer_table(
-    "memberships",
-    columns(String, "person_id", "for_dealer", "role"),
-    columns(LargeBinary, "rooftops"),
-    key=("person_id", "for_dealer"),
-)
-
-passkeys = dealer_table(
-    "passkeys",
-    columns(LargeBinary, "credential_id", "public_key"),
-    columns(String, "person_id"),
-    columns(ExternalText, "name"),
-    columns(BigInteger, "sign_count"),
-    columns(UtcTime, "created_at", "used_at"),
-    key=("credential_id",),
-)
-
-# An invitation works once, until it expires. Its row is deleted when it is used.
-invitations = dealer_table(
-    "invitations",
-    columns(LargeBinary, "token_hash"),
-    columns(String, "person_id"),
-    columns(ExternalText, "invited_by"),
-    columns(UtcTime, "created_at", "expires_at"),
-    key=("token_hash",),
-)
-
-# A session ends when its row is deleted, or some hours after `used_at`. `proved_at` is when the person last proved who
-# they are. `browser` is what the browser calls itself, in short.
-console_sessions = dealer_table(
-    "console_sessions",
-    columns(LargeBinary, "session_hash"),
-    columns(String, "session_id", "person_id"),
-    columns(ExternalText, "address", "browser"),
-    columns(UtcTime, "created_at", "used_at", "proved_at"),
-    key=("session_hash",),
-)
 
 # What staff write about a lead. It is erased with the lead's customer.
 lead_notes = dealer_table(

@@ -1,12 +1,13 @@
 """Lists the agents that a dealer has seen: what its leads, its counts and its tokens say about each."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import NamedTuple
 
 from sqlalchemy import bindparam, func, select
 
 from dealer_agent.callers.caller import is_identity, token_caller
+from dealer_agent.storage.leads.outcomes import Outcomes, newest_outcomes
 from dealer_agent.storage.schema import daily_counts, leads
 from dealer_agent.storage.statements import of_dealer
 from dealer_agent.storage.tokens import list_tokens
@@ -49,18 +50,15 @@ FIND_LAST_ANONYMOUS = (
 
 SUM_REQUESTS = (
     select(_counts.item, func.sum(_counts.number), func.max(_counts.day))
-    .where(of_dealer(daily_counts), _counts.subject == bindparam("about"))
+    .where(of_dealer(daily_counts), _counts.subject == bindparam("about"), _counts.day >= bindparam("first"))
     .group_by(_counts.item)
 )
+_FIRST_OF_ALL = ""
 
 
 def seen_agents(tx: Transaction) -> dict[str, SeenAgent]:
     """The known callers that the dealer has seen or given a token, and the anonymous ones together, by identity."""
-    found = {ANONYMOUS_IDENTITY: SeenAgent(ANONYMOUS_IDENTITY)}
-    for token in list_tokens(tx):
-        if token.purpose == "skills":
-            identity = token_caller(token.token_id).identity
-            found[identity] = SeenAgent(identity, token.name, seen_at=token.used_at)
+    found = _with_tokens(tx)
     known = 0
     for identity, number, at in tx.execute(COUNT_LEADS):
         known += number
@@ -70,7 +68,39 @@ def seen_agents(tx: Transaction) -> dict[str, SeenAgent]:
     found[ANONYMOUS_IDENTITY] = SeenAgent(
         ANONYMOUS_IDENTITY, "", tx.execute(COUNT_ALL_LEADS).scalar_one() - known, last, last
     )
-    for item, number, day in tx.execute(SUM_REQUESTS, {"about": "agents"}):
+    _add_requests(tx, found, _FIRST_OF_ALL)
+    return found
+
+
+def recent_agents(
+    tx: Transaction, since: date, most_leads: int
+) -> tuple[dict[str, SeenAgent], dict[str | None, Outcomes]]:
+    """As `seen_agents`, of the newest `most_leads` leads and the requests since a day, and what became of these leads.
+
+    However many leads there are, it reads a bounded number of rows. None has the outcomes of anonymous callers.
+    """
+    found, outcomes = _with_tokens(tx), newest_outcomes(tx, most_leads)
+    for caller, (marks, at) in outcomes.items():
+        identity = caller or ANONYMOUS_IDENTITY
+        agent = found.get(identity, SeenAgent(identity))
+        found[identity] = agent._replace(leads=marks.leads, last_lead_at=at, seen_at=_newer(agent.seen_at, at))
+    _add_requests(tx, found, since.isoformat())
+    return found, {caller: marks for caller, (marks, _) in outcomes.items()}
+
+
+def _with_tokens(tx: Transaction) -> dict[str, SeenAgent]:
+    """The anonymous callers, and the owners of tokens."""
+    found = {ANONYMOUS_IDENTITY: SeenAgent(ANONYMOUS_IDENTITY)}
+    for token in list_tokens(tx):
+        if token.purpose == "skills":
+            identity = token_caller(token.token_id).identity
+            found[identity] = SeenAgent(identity, token.name, seen_at=token.used_at)
+    return found
+
+
+def _add_requests(tx: Transaction, found: dict[str, SeenAgent], first: str) -> None:
+    """Adds the answered requests since a day to the agents."""
+    for item, number, day in tx.execute(SUM_REQUESTS, {"about": "agents", "first": first}):
         identity, _, skill = item.rpartition(" ")
         if not is_identity(identity):
             continue
@@ -78,7 +108,6 @@ def seen_agents(tx: Transaction) -> dict[str, SeenAgent]:
         seen_at = _newer(agent.seen_at, datetime.fromisoformat(day).replace(tzinfo=UTC))
         requests = {**agent.requests, skill: agent.requests.get(skill, 0) + int(number)}
         found[identity] = agent._replace(seen_at=seen_at, requests=requests)
-    return found
 
 
 def _newer(one: datetime | None, other: datetime | None) -> datetime | None:

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 from msgspec import UNSET
 
+from dealer_agent.correctable import NotPossible
 from dealer_agent.dealers.opening import hours_text
 from dealer_agent.dealers.profile import DealerRooftop
 from dealer_agent.dealers.routing import CustomerKind
@@ -47,10 +48,10 @@ MOST_MINUTES = 480
 USUAL_LENGTH = timedelta(hours=1)
 """Of a visit of a kind that dealer.toml does not describe, if nobody named a length."""
 
-SEE_LIST = "see dealer-agent appointments list"
+SEE_LIST = ": see dealer-agent appointments list"
 
 
-class ChangeRefused(Exception):  # noqa: N818 - it says what happened
+class ChangeRefused(NotPossible):
     """The visit stays as it is. The message says why, and what to do."""
 
 
@@ -102,8 +103,8 @@ class VisitChanges:
             if visit.kind == VISIT_KIND_OF[kind] and visit.state_at(self.tx.now) in ("open", "ahead"):
                 advice = "move" if visit.status == CONFIRMED else "confirm"
                 raise ChangeRefused(
-                    f"Lead {lead_id} has the visit {visit.appointment_id} ({visit.status}) already: use dealer-agent "
-                    f"appointments {advice} {visit.appointment_id}"
+                    f"Lead {lead_id} has the visit {visit.appointment_id} ({visit.status}) already",
+                    f": use dealer-agent appointments {advice} {visit.appointment_id}",
                 )
         rooftop = self._rooftop(rooftop_name or lead.lead.rooftop)
         return self._book(lead, Appointment(appointment_type=kind), rooftop, time)
@@ -114,8 +115,8 @@ class VisitChanges:
         if time is None:
             if request.appointment_at is UNSET:
                 raise ChangeRefused(
-                    f"The customer named no single time for visit {appointment_id}: choose one with --at. "
-                    f"dealer-agent leads show {visit.lead_id} shows what the customer asked for"
+                    f"The customer named no single time for visit {appointment_id}: choose one",
+                    f" with --at. dealer-agent leads show {visit.lead_id} shows what the customer asked for",
                 )
             time = ChosenTime(start=read_instant(request.appointment_at, None), forced=forced)
         return self._book(lead, request, self._rooftop(visit.rooftop), time, visit)
@@ -200,7 +201,7 @@ class VisitChanges:
             self._refuse_taken_vehicle(slot, vehicle_id, before)
         beyond = tuple(self._problems(slot, rooftop, kind, [] if before is None else [before]))
         if beyond and not time.forced:
-            raise ChangeRefused(f"{'. '.join(beyond)}. Choose another time, or add --force")
+            raise ChangeRefused(f"{'. '.join(beyond)}. Choose another time", ", or add --force")
         reply = appointment_reply(TimeChoice(slot), RequestedTimes((), slot.start, length), new_ulid())
         plan = self.context.timetable.plan(rooftop, kind)
         decision = VisitDecision(
@@ -264,27 +265,28 @@ class VisitChanges:
     def _changeable(self, appointment_id: str, action: VisitAction) -> VisitRecord:
         visit = self._visit(appointment_id)
         if self.by_staff and is_held(self.tx, visit.lead_id):
-            raise ChangeRefused(f"The lead of visit {appointment_id} {_held(visit.lead_id)}")
+            raise ChangeRefused(f"The lead of visit {appointment_id} is held in quarantine", _see_lead(visit.lead_id))
         state = visit.state_at(self.tx.now)
         if state not in POSSIBLE[action]:
-            raise ChangeRefused(f"Visit {appointment_id} {_why_not(visit, state, action)}")
+            reason, advice = _why_not(visit, state, action)
+            raise ChangeRefused(f"Visit {appointment_id} {reason}", advice)
         return visit
 
     def _visit(self, appointment_id: str) -> VisitRecord:
         visit = visits.find_visit(self.tx, appointment_id)
         if visit is None:
-            raise ChangeRefused(f"There is no visit {appointment_id}: {SEE_LIST}")
+            raise ChangeRefused(f"There is no visit {appointment_id}", SEE_LIST)
         return visit
 
     def _lead(self, lead_id: str) -> StoredLead:
         """The lead of a visit to change. Raises ChangeRefused if it is unknown, erased, or held in quarantine."""
         lead = get_lead(self.tx, lead_id)
         if lead is None:
-            raise ChangeRefused(f"There is no lead {lead_id}; see dealer-agent leads list")
+            raise ChangeRefused(f"There is no lead {lead_id}", "; see dealer-agent leads list")
         if lead.lead.customer is None:
             raise ChangeRefused(f"The customer of lead {lead_id} was erased")
         if self.by_staff and lead.lead.is_held:
-            raise ChangeRefused(f"Lead {lead_id} {_held(lead_id)}")
+            raise ChangeRefused(f"Lead {lead_id} is held in quarantine", _see_lead(lead_id))
         return lead
 
     def _rooftop(self, name: str) -> DealerRooftop:
@@ -303,25 +305,25 @@ def _instant(time: ChosenTime, rooftop: DealerRooftop) -> datetime:
     return instant_of(time.start, ZoneInfo(rooftop.timezone))
 
 
-def _held(lead_id: str) -> str:
-    return f"is held in quarantine: see dealer-agent leads show {lead_id}"
+def _see_lead(lead_id: str) -> str:
+    return f": see dealer-agent leads show {lead_id}"
 
 
-def _why_not(visit: VisitRecord, state: VisitState, action: VisitAction) -> str:
-    """Why this change of a visit is not possible in its state, and what to do instead."""
+def _why_not(visit: VisitRecord, state: VisitState, action: VisitAction) -> tuple[str, str]:
+    """Why this change of a visit is not possible in its state, and what to type instead."""
     match action, state:
         case "close", "ahead":
-            return "has not begun: dealer-agent appointments cancel or move changes it"
+            return "has not begun", ": dealer-agent appointments cancel or move changes it"
         case "close", _:
-            return f"is {visit.status}: only a confirmed visit can be closed"
+            return f"is {visit.status}: only a confirmed visit can be closed", ""
         case "move", "open":
-            return "has no time yet: use dealer-agent appointments confirm"
+            return "has no time yet", ": use dealer-agent appointments confirm"
         case "move", "begun" | "over":
-            return f"has begun: arrange a new one for lead {visit.lead_id}"
+            return f"has begun: arrange a new one for lead {visit.lead_id}", ""
         case "confirm", "ahead" | "begun" | "over":
-            return "is confirmed already: dealer-agent appointments move gives it another time"
+            return "is confirmed already", ": dealer-agent appointments move gives it another time"
         case _, "replaced":
-            return f"was replaced by another visit: {SEE_LIST}"
+            return "was replaced by another visit", SEE_LIST
         case _, "over" | "done" | "no_show":
-            return f"is over: {SEE_LIST}"
-    return f"is {visit.status} already: {SEE_LIST}"
+            return "is over", SEE_LIST
+    return f"is {visit.status} already", SEE_LIST

@@ -25,7 +25,7 @@ from dealer_agent.leads.wording import listing_words
 from dealer_agent.protocol.requests import Appointment, AppointmentType
 from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.storage.deliveries.notices import withdraw as withdraw_consent
-from dealer_agent.storage.leads.lead_job import Buyer, Job
+from dealer_agent.storage.leads.lead_job import Buyer, Job, result_in_time
 from dealer_agent.storage.leads.lead_record import lead_details
 from dealer_agent.storage.leads.lead_writer import LeadWriter
 from dealer_agent.storage.leads.stored_leads import get_lead
@@ -217,13 +217,7 @@ class CustomerActions:
 
     async def _write(self, job: Job[Result], now: datetime, seconds: float) -> Result:
         """Runs a job of the lead writer. After `seconds` it cancels the job and raises TimeoutError."""
-        stored = self._writer.submit(self._dealer_id, job, now, Buyer())
-        try:
-            async with asyncio.timeout(seconds):
-                result = await asyncio.shield(asyncio.wrap_future(stored))
-        except TimeoutError:
-            stored.cancel()
-            raise
+        result = await result_in_time(self._writer.submit(self._dealer_id, job, now, Buyer()), seconds)
         self._on_stored()
         return result
 

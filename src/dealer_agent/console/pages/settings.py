@@ -85,7 +85,7 @@ def save(request: ConsoleRequest) -> Response:
 
 def show_change(request: ConsoleRequest) -> Response:
     """The form for one setting."""
-    place = request.query.get("place", "")
+    place = request.query.get("place", "name")
     section, setting = _find(place)
     text = _of(request).current().text
     values = {each.place: each.text for shown in _shown(section, tomllib.loads(text)) for each in shown.values}

@@ -63,6 +63,12 @@ def waiting_files(dealer_folder: Path, feed: str) -> list[WaitingFile]:
     return [WaitingFile(path) for path in sorted(_complete(incoming_folder(dealer_folder, feed)))]
 
 
+def find_refused(dealer_folder: Path, feed: str, file_id: str) -> WaitingFile | None:
+    """The file of a feed that was refused, with this id. None if this machine does not have it, or not any more."""
+    folder = incoming_folder(dealer_folder, feed).with_name("refused")
+    return next((WaitingFile(path) for path in _complete(folder) if file_id_of(path) == file_id), None)
+
+
 def feeds_with_files(dealer_folder: Path) -> list[str]:
     """The names of the feeds of a dealer's folder that have files waiting."""
     return [

@@ -11,7 +11,7 @@ import msgspec
 from sqlalchemy import bindparam, delete, insert, or_, select, update
 
 from dealer_agent.protocol.ids import new_ulid
-from dealer_agent.storage.schema import console_sessions, invitations, memberships, passkeys, people
+from dealer_agent.storage.console.tables import console_sessions, invitations, memberships, passkeys, people
 from dealer_agent.storage.statements import of_dealer, rows_of, upsert
 from dealer_agent.storage.transaction import Transaction
 

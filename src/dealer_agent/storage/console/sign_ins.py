@@ -10,7 +10,7 @@ from sqlalchemy import bindparam, delete, insert, update
 
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage.console.people import DELETE_INVITATIONS, DELETE_SESSIONS
-from dealer_agent.storage.schema import console_sessions, invitations, passkeys
+from dealer_agent.storage.console.tables import console_sessions, invitations, passkeys
 from dealer_agent.storage.statements import of_dealer, rows_of
 from dealer_agent.storage.transaction import Transaction
 

@@ -410,16 +410,20 @@ def release(tx: Transaction, delivery: DueDelivery, *, may_have_arrived: bool = 
     _settle(tx, RELEASE, delivery, may_have_arrived, {})
 
 
-def retry_deliveries(tx: Transaction, *, delivery_id: str | None = None, channel: str | None = None) -> int:
-    """Makes waiting and undeliverable rows due now: one row, those of one channel, or all. Returns their number.
+def retry_deliveries(
+    tx: Transaction, *, delivery_id: str | None = None, channel: str | None = None, lead_id: str | None = None
+) -> int:
+    """Makes waiting and undeliverable rows due now: one row, those of a channel or a lead, or all.
 
-    Their age counts from now on. Each is sent with the same bytes under the same id.
+    Returns their number. Their age counts from now on. Each is sent with the same bytes under the same id.
     """
     chosen = RETRY
     if delivery_id is not None:
         chosen = chosen.where(outbox.c.delivery_id == delivery_id)
     if channel is not None:
         chosen = chosen.where(outbox.c.channel == channel)
+    if lead_id is not None:
+        chosen = chosen.where(outbox.c.lead_id == lead_id)
     count = tx.execute(chosen, {"at": tx.now}).rowcount
     if count:
         tx.execute(PUT_IN_ORDER)

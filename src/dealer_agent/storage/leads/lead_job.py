@@ -3,6 +3,7 @@
 It is called a job, but it is not a *job* of the glossary, which is a row of the database.
 """
 
+import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -28,6 +29,16 @@ from dealer_agent.storage.transaction import Ciphers, OpenSpan, Transaction, cur
 
 Result = TypeVar("Result")
 Job = Callable[[Transaction], Result]
+
+
+async def result_in_time(stored: Future[Result], seconds: float) -> Result:
+    """The result of a job. After `seconds` it cancels the job and raises TimeoutError: then it may be stored."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await asyncio.shield(asyncio.wrap_future(stored))
+    except TimeoutError:
+        stored.cancel()
+        raise
 
 
 class Buyer(NamedTuple):

@@ -13,10 +13,10 @@ from typing import Literal, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Struct
-from sqlalchemy import bindparam, exists, func, select
+from sqlalchemy import bindparam, exists, func, literal_column, select
 
 from dealer_agent.leads.records import Addition, LeadRecord
-from dealer_agent.leads.statuses import Mark
+from dealer_agent.leads.statuses import WAITING, Mark
 from dealer_agent.protocol.requests import Customer, VehicleOfInterest
 from dealer_agent.storage.deliveries.outbox import State
 from dealer_agent.storage.leads.stored_leads import IS_BEFORE, LIST_HELD, LIST_LEADS, find_leads_of, leads_in
@@ -83,6 +83,24 @@ READ_CHANGES = select(lead_events.c.lead_id, lead_events.c.event_id, lead_events
 )
 
 _RECEIVED = (leads.c.received_at >= bindparam("since"), leads.c.received_at < bindparam("until"))
+FEW = 1_000
+"""A state is rare if no more leads or deliveries than this have it."""
+
+# In the order of an index that begins with the state: otherwise SQLite would read the deliveries of all leads.
+FIND_IN_STATE = (
+    select(outbox.c.lead_id)
+    .where(of_dealer(outbox), outbox.c.state == bindparam("state"))
+    .order_by(outbox.c.rooftop, outbox.c.channel, outbox.c.due_at, outbox.c.delivery_id)
+    .limit(bindparam("most"))
+)
+
+# A literal: a partial index has the leads that wait.
+FIND_HELD = (
+    select(leads.c.lead_id)
+    .where(of_dealer(leads), leads.c.quarantine == literal_column(f"'{WAITING}'"))
+    .limit(bindparam("most"))
+)
+
 _HAS_DELIVERY = exists().where(same_lead(outbox, leads), outbox.c.state == bindparam("state"))
 _OF_ROOFTOPS = leads.c.rooftop.in_(bindparam("rooftops", expanding=True))
 
@@ -148,14 +166,15 @@ def find_leads(
     `on_progress` gets the number of leads that were decrypted. Raises EncryptionError.
     """
     if not sought.text:
-        found = _page(tx, sought, sought.before, limit)
+        few = _few(tx, sought)
+        found = [] if few == [] else _page(tx, sought, sought.before, limit, few)
         return FoundLeads(found, len(found), incomplete=False)
     ids = [sought.text.upper()] if sought.contact is None else find_leads_of(tx, [sought.contact])[-MOST_OF_PERSON:]
     if ids and (known := _page(tx, sought, sought.before, limit, ids)):
         return FoundLeads(known, len(known), incomplete=False)
     found, opened, before = [], 0, sought.before
     while opened < most:
-        page = _page(tx, sought, before, PAGE)
+        page = _page(tx, sought, before, wanted := min(PAGE, most - opened))
         added = _added_customers(tx, [lead.lead_id for lead in page])
         for lead in page:
             opened += 1
@@ -164,7 +183,7 @@ def find_leads(
             if len(found) == limit:
                 return FoundLeads(found, opened, incomplete=False)
         on_progress(opened)
-        if len(page) < PAGE:
+        if len(page) < wanted:
             return FoundLeads(found, opened, incomplete=False)
         before = page[-1].lead_id
     return FoundLeads(found, opened, incomplete=True, last=before)
@@ -174,6 +193,20 @@ def count_unmarked(tx: Transaction, since: datetime, rooftops: Sequence[str] = (
     """How many leads of these rooftops (empty: all) that came since then have no mark yet. It decrypts nothing."""
     statement = COUNT_UNMARKED_OF if rooftops else COUNT_UNMARKED
     return int(tx.execute(statement, {"since": since, "rooftops": rooftops}).scalar_one())
+
+
+def _few(tx: Transaction, sought: LeadFilter) -> list[str] | None:
+    """The ids of the leads in a rare state; None if the state is not rare, or if none is sought.
+
+    Otherwise the databases would look at all leads, newest first, to find a few old ones.
+    """
+    if sought.held:
+        found = list(tx.execute(FIND_HELD, {"most": FEW + 1}).scalars())
+    elif sought.state in ("waiting", "undeliverable", "dropped"):
+        found = list(tx.execute(FIND_IN_STATE, {"state": sought.state, "most": FEW + 1}).scalars())
+    else:
+        return None
+    return list(dict.fromkeys(found)) if len(found) <= FEW else None
 
 
 def _page(

@@ -1,9 +1,9 @@
 """Reads what became of the leads of each agent: marks of staff, withdrawals, and mails that were refused."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Integer, and_, bindparam, case, func, literal_column, select, update
+from sqlalchemy import ColumnElement, FromClause, Integer, and_, bindparam, case, func, literal_column, select, update
 
 from dealer_agent.leads.consent_events import WITHDRAWN, WITHDRAWN_ELSEWHERE
 from dealer_agent.leads.statuses import Mark
@@ -43,6 +43,13 @@ _WITHDRAWN = select(consent_events.c.lead_id).where(
         bindparam("kinds", (WITHDRAWN, WITHDRAWN_ELSEWHERE), expanding=True, literal_execute=True)
     ),
 )
+_newest = (
+    select(leads.c.caller, leads.c.received_at, leads.c.lead_id, leads.c.mark, leads.c.bounced_at)
+    .where(of_dealer(leads))
+    .order_by(leads.c.received_at.desc())
+    .limit(bindparam("most"))
+    .subquery()
+)
 _in_month = leads.c.received_at >= bindparam("month", type_=UtcTime)
 _bounced = leads.c.bounced_at.is_not(None)
 # A lead whose mark is NULL is not bad: NULL or false is NULL.
@@ -53,12 +60,21 @@ def _number(condition: ColumnElement[bool]) -> ColumnElement[int]:
     return func.sum(case((condition, 1), else_=0))
 
 
-_OUTCOMES: dict[str, ColumnElement[bool]] = {
-    "leads": literal_column("1 = 1"),
-    **{mark: leads.c.mark == mark for mark in ("reached", "wrong", "spam", "sold")},
-    "withdrawn": leads.c.lead_id.in_(_WITHDRAWN),
-    "bounced": _bounced,
-}
+def _outcomes_in(table: FromClause) -> dict[str, ColumnElement[bool]]:
+    """The condition of each outcome for the rows of a table with the columns of leads."""
+    return {
+        "leads": literal_column("1 = 1"),
+        **{mark: table.c.mark == mark for mark in ("reached", "wrong", "spam", "sold")},
+        "withdrawn": table.c.lead_id.in_(_WITHDRAWN),
+        "bounced": table.c.bounced_at.is_not(None),
+    }
+
+
+_OUTCOMES = _outcomes_in(leads)
+
+COUNT_NEWEST = select(
+    _newest.c.caller, func.max(_newest.c.received_at), *map(_number, _outcomes_in(_newest).values())
+).group_by(_newest.c.caller)
 
 COUNT_OUTCOMES = (
     select(
@@ -101,6 +117,17 @@ def outcomes_of_agents(tx: Transaction) -> dict[str | None, AgentOutcomes]:
         month, year = (Outcomes(*map(int, part)) for part in (numbers[:width], numbers[width:]))
         found[caller] = AgentOutcomes(month, year)
     return found
+
+
+def newest_outcomes(tx: Transaction, most: int) -> dict[str | None, tuple[Outcomes, datetime]]:
+    """What became of the newest leads of the dealer, and the time of the last one, by caller. None is anonymous.
+
+    However many leads there are, it reads `most` entries of the index.
+    """
+    return {
+        caller: (Outcomes(*map(int, numbers)), last_at)
+        for caller, last_at, *numbers in tx.execute(COUNT_NEWEST, {"most": most})
+    }
 
 
 def doubtful_agents(tx: Transaction, least: int, percent: int) -> dict[str, Outcomes]:

@@ -9,14 +9,14 @@ from dataclasses import replace
 from datetime import datetime
 from functools import cache
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import LargeBinary, bindparam, exists, insert, literal_column, select, tuple_
 
 from dealer_agent.leads.consent_events import GRANTED, WITHDRAWN, ConsentRecord
 from dealer_agent.leads.records import LeadEvent, LeadRecord, StoredLead
-from dealer_agent.leads.statuses import WAITING
+from dealer_agent.leads.statuses import REFUSED, WAITING, QuarantineState
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage.leads.prepared_statements import Prepared, Read, read_all
 from dealer_agent.storage.privacy import consents
@@ -146,6 +146,28 @@ READ_EVENTS = Prepared(
     .where(of_lead(lead_events))
     .order_by(lead_events.c.at, lead_events.c.event_id)
 )
+
+
+class LeadFacts(NamedTuple):
+    """What decides who may work on a lead: nothing is decrypted."""
+
+    rooftop: str
+    quarantine: QuarantineState | None
+    erased_at: datetime | None
+
+    @property
+    def is_held(self) -> bool:
+        """Whether nobody gets it: it waits in quarantine, or was refused there."""
+        return self.quarantine in (WAITING, REFUSED)
+
+
+READ_FACTS = select(*(leads.c[name] for name in LeadFacts._fields)).where(of_lead(leads))
+
+
+def read_facts(tx: Transaction, lead_id: str) -> LeadFacts | None:
+    """The facts of a lead; None if there is no such lead."""
+    row = tx.execute(READ_FACTS, {"of_lead": lead_id}).one_or_none()
+    return None if row is None else LeadFacts(*row)
 
 
 def is_known(tx: Transaction, contacts: Iterable[str]) -> bool:

@@ -12,7 +12,7 @@ from itertools import count
 from typing import Any, Literal, NamedTuple
 
 import msgspec
-from sqlalchemy import BindParameter, Row, bindparam, delete, func, insert, select, update
+from sqlalchemy import BindParameter, Integer, Row, bindparam, delete, func, insert, select, update
 
 from dealer_agent.leads.records import VisitRecord
 from dealer_agent.leads.statuses import ACTIVE, ClosedStatus
@@ -43,12 +43,14 @@ class Booked(NamedTuple):
 class ListedVisit(NamedTuple):
     """A visit with the customer and the vehicle of its lead: JSON documents.
 
-    `customer` is None once the customer is erased; `vehicle` is the listing, if the inventory had it.
+    `customer` is None once the customer is erased; `vehicle` is the listing, if the inventory had it. `lead_rooftop` is
+    where the lead went, which may be another rooftop than that of the visit.
     """
 
     appointment: VisitRecord
     customer: bytes | None
     vehicle: bytes | None
+    lead_rooftop: str
 
 
 _OF_ROOFTOP = (
@@ -126,7 +128,7 @@ FIND_BOOKED = select(*(appointments.c[name] for name in Booked._fields)).where(
 )
 
 _LISTED = (
-    select(appointments, leads.c.customer, leads.c.vehicle)
+    select(appointments, leads.c.customer, leads.c.vehicle, leads.c.rooftop.label("lead_rooftop"))
     .join_from(appointments, leads)
     .where(of_dealer(appointments), shown_to_staff(leads))
 )
@@ -146,11 +148,29 @@ LIST_CALENDAR = (
     .limit(bindparam("most")),
 )
 
-LIST_WAITING = _LISTED.where(
-    appointments.c.created_at >= bindparam("since"),
-    appointments.c.starts_at.is_(None),
-    appointments.c.status.in_(("requested", "proposed", "unavailable")),
-).order_by(appointments.c.created_at, appointments.c.appointment_id)
+LIST_WAITING = (
+    _LISTED.where(
+        appointments.c.created_at >= bindparam("since"),
+        appointments.c.starts_at.is_(None),
+        appointments.c.status.in_(("requested", "proposed", "unavailable")),
+    )
+    .order_by(appointments.c.created_at, appointments.c.appointment_id)
+    .limit(bindparam("most", type_=Integer))
+)
+
+LIST_TIMED = (
+    _LISTED.where(
+        appointments.c.starts_at >= bindparam("since"),
+        appointments.c.starts_at < bindparam("until"),
+        appointments.c.status.in_(("confirmed", "done", "no_show")),
+    )
+    .order_by(*_BY_TIME)
+    .limit(bindparam("most", type_=Integer))
+    .offset(bindparam("skip", type_=Integer))
+)
+
+_AT_ROOFTOPS = appointments.c.rooftop.in_(bindparam("rooftops", expanding=True))
+LIST_WAITING_AT, LIST_TIMED_AT = LIST_WAITING.where(_AT_ROOFTOPS), LIST_TIMED.where(_AT_ROOFTOPS)
 
 
 def busy_quarters(tx: Transaction, rooftop: str, kind: str, since: datetime, until: datetime) -> dict[datetime, int]:
@@ -321,14 +341,37 @@ def list_calendar(tx: Transaction, *, since: datetime, until: datetime, most: in
     return [_listed(tx, row) for row in sorted(found, key=lambda row: (row.starts_at, row.appointment_id))]
 
 
-def list_waiting(tx: Transaction, since: datetime) -> list[ListedVisit]:
-    """The visits requested since `since` that have no time yet: a person must arrange them. Oldest first."""
-    return [_listed(tx, row) for row in tx.execute(LIST_WAITING, {"since": since})]
+MOST_WAITING = 10_000
+"""The most visits without a time that are listed at once."""
+
+
+def list_waiting(
+    tx: Transaction, since: datetime, *, rooftops: Sequence[str] = (), most: int = MOST_WAITING
+) -> list[ListedVisit]:
+    """The visits requested since `since` that have no time yet: a person must arrange them. Oldest first.
+
+    With `rooftops`, only those at these rooftops.
+    """
+    statement = LIST_WAITING_AT if rooftops else LIST_WAITING
+    found = tx.execute(statement, {"since": since, "rooftops": rooftops, "most": most})
+    return [_listed(tx, row) for row in found]
+
+
+def list_timed(
+    tx: Transaction, since: datetime, until: datetime, *, rooftops: Sequence[str] = (), most: int, skip: int = 0
+) -> list[ListedVisit]:
+    """At most `most` visits that begin from `since` to before `until`, by time. Cancelled ones are left out.
+
+    With `rooftops`, only those at these rooftops. The first `skip` visits are left out.
+    """
+    statement = LIST_TIMED_AT if rooftops else LIST_TIMED
+    sought = {"since": since, "until": until, "rooftops": rooftops, "most": most, "skip": skip}
+    return [_listed(tx, row) for row in tx.execute(statement, sought)]
 
 
 def _listed(tx: Transaction, row: Row[Any]) -> ListedVisit:
     customer = None if row.customer is None else tx.decrypt(row.customer, leads.c.customer, row.lead_id)
-    return ListedVisit(_visit(tx, row), customer, row.vehicle)
+    return ListedVisit(_visit(tx, row), customer, row.vehicle, row.lead_rooftop)
 
 
 def _visit(tx: Transaction, row: Any) -> VisitRecord:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import bindparam, delete, select
+from sqlalchemy import bindparam, delete, select, tuple_
 
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage.privacy.event_chain import (
@@ -41,6 +41,15 @@ class Access(NamedTuple):
 
 LIST_ACCESSES = (
     rows_of(accesses, Access).order_by(accesses.c.at.desc(), accesses.c.access_id.desc()).limit(bindparam("limit"))
+)
+
+_other = accesses.alias("other")
+
+LIST_ACCESSES_BEFORE = LIST_ACCESSES.where(
+    tuple_(accesses.c.at, accesses.c.access_id)
+    < select(_other.c.at, _other.c.access_id)
+    .where(of_dealer(_other), _other.c.access_id == bindparam("before"))
+    .scalar_subquery()
 )
 
 READ_LOG = select(accesses).where(of_dealer(accesses)).order_by(accesses.c.number).execution_options(yield_per=500)
@@ -84,9 +93,10 @@ def log_access(
     return access_id
 
 
-def list_accesses(tx: Transaction, limit: int) -> list[Access]:
-    """The entries, newest first."""
-    return [Access(*row) for row in tx.execute(LIST_ACCESSES, {"limit": limit})]
+def list_accesses(tx: Transaction, limit: int, before: str | None = None) -> list[Access]:
+    """The entries, newest first. With `before`, the id of an entry, only older ones."""
+    statement = LIST_ACCESSES if before is None else LIST_ACCESSES_BEFORE
+    return [Access(*row) for row in tx.execute(statement, {"limit": limit, "before": before})]
 
 
 def delete_accesses(tx: Transaction, before: datetime, most: int) -> int:

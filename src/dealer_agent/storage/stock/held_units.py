@@ -94,6 +94,8 @@ READ_DECISIONS = _all
 
 READ_HELD = _all.where(table.c.decision != "released")
 
+COUNT_HELD = select(func.count()).select_from(table).where(of_dealer(table), table.c.decision != "released")
+
 
 READ_GOOD_SINCE = select(table.c.vehicle_id, table.c.good_at).where(of_dealer(table), table.c.good_at.is_not(None))
 
@@ -136,6 +138,11 @@ def find_held(tx: Transaction, vehicle_id: str) -> HeldUnit | None:
     """The row of a unit, also if a person released it."""
     row = tx.execute(FIND_HELD, {"of_vehicle": vehicle_id}).one_or_none()
     return None if row is None else _of(row)
+
+
+def count_held(tx: Transaction) -> int:
+    """How many units are held back or hidden."""
+    return int(tx.execute(COUNT_HELD).scalar_one())
 
 
 def good_since(tx: Transaction) -> dict[str, datetime]:

@@ -452,5 +452,8 @@ def _refused(row: Any) -> RefusedImport:
 
 def import_history(tx: Transaction, limit: int, before: datetime | None = None) -> list[ImportRecord | RefusedImport]:
     """Imports, refused imports and other changes of the stock, the newest first."""
-    both = [*list_imports(tx, limit, before), *list_refused_imports(tx, limit, before)]
+    both: list[ImportRecord | RefusedImport] = [
+        *list_imports(tx, limit, before),
+        *list_refused_imports(tx, limit, before),
+    ]
     return sorted(both, key=lambda each: each.at, reverse=True)[:limit]

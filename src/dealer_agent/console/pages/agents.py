@@ -1,0 +1,204 @@
+"""The agents that call a dealer: how often, what their leads became, what each may do, and their tokens."""
+
+from datetime import timedelta
+from typing import NamedTuple
+
+from starlette.responses import Response
+
+from dealer_agent.callers.caller import LONGEST_IDENTITY
+from dealer_agent.callers.policy import CLASSES, MOST_LEADS_A_DAY, STATES, Policy, PolicySource
+from dealer_agent.console.pages.stock import PAGE, Pages
+from dealer_agent.console.requests import ConsoleRequest, not_found, refuse
+from dealer_agent.operations.agents import (
+    LONGEST_REASON,
+    PolicyOwner,
+    came_from,
+    change_policy,
+    changes_of,
+    identity_of,
+    kind_of,
+    limit_policy,
+    policy_words,
+    read_agent,
+    read_policy_book,
+    waiting_leads,
+)
+from dealer_agent.operations.tokens import MOST_DAYS, end_token, make_token, read_scopes, read_token_name
+from dealer_agent.protocol.skill import SCOPES, SKILLS
+from dealer_agent.storage.leads.outcomes import Outcomes
+from dealer_agent.storage.seen_agents import SeenAgent, recent_agents
+from dealer_agent.storage.tokens import list_tokens
+
+SINCE = timedelta(days=30)
+"""The requests of this time are counted."""
+MOST_LEADS = 10_000
+"""The newest leads of the dealer are counted, however many there are."""
+LONGEST_TOKEN_NAME = 100
+_LONGEST_RATE = 100
+_FORGET = "forget"
+
+
+class Row(NamedTuple):
+    """An agent in the list. `id` is its identity, or the name of a class."""
+
+    id: str
+    kind: str
+    seen: SeenAgent
+    outcomes: Outcomes
+    source: PolicySource
+
+    @property
+    def requests(self) -> int:
+        """Its answered requests."""
+        return sum(self.seen.requests.values())
+
+    @property
+    def bad(self) -> int:
+        """Its leads that staff have marked as wrong or spam."""
+        return self.outcomes.wrong + self.outcomes.spam
+
+
+def list_(request: ConsoleRequest) -> Response:
+    """Who calls: the agents that were seen, and those that have a policy."""
+    rows = _rows(request)
+    pages = Pages(request.page_number(), len(rows))
+    return request.page(
+        "agents.html", rows=rows[pages.skip :][:PAGE], pages=pages, days=SINCE.days, most_leads=MOST_LEADS
+    )
+
+
+def show(request: ConsoleRequest) -> Response:
+    """One agent or class: its requests, its leads, its policy with each change, and the form to change it."""
+    agent = _agent(request, request.query.get("id", ""))
+    owner = _owner(request)
+    found = next((row for row in _rows(request) if row.id == agent), None)
+    source = read_policy_book(owner).source_of(agent)
+    row = found or Row(agent, kind_of(agent), SeenAgent(identity_of(agent)), Outcomes(), source)
+    return request.page(
+        "agent.html",
+        row=row,
+        policy=source.policy,
+        words_of_policy=policy_words(source.policy),
+        origin=came_from(source),
+        waiting=waiting_leads(owner, agent),
+        history=[
+            (place, change, policy_words(change.policy) if change.policy else _FORGET)
+            for place, change in changes_of(owner, agent)[:PAGE]
+        ],
+        states=(*STATES, _FORGET),
+        skills=SKILLS,
+        most_leads_a_day=MOST_LEADS_A_DAY,
+        longest_reason=LONGEST_REASON,
+        days=SINCE.days,
+        most_leads=MOST_LEADS,
+    )
+
+
+def set_policy(request: ConsoleRequest) -> Response:
+    """Gives an agent or a class a policy, or removes it."""
+    agent = _agent(request, request.text("agent", LONGEST_IDENTITY))
+    reason = request.text("reason", LONGEST_REASON)
+    if not reason:
+        refuse("Write down why, for the history. Nothing was changed.")
+    try:
+        policy = _policy(request)
+    except ValueError as problem:
+        refuse(_sentence(problem))
+    change_policy(_owner(request), agent, policy, by=request.actor, reason=reason)
+    return request.go("agents", "agent", id=agent, said="policy-changed")
+
+
+def show_tokens(request: ConsoleRequest) -> Response:
+    """The tokens, the newest first, and the form for a new one."""
+    with request.of.read() as tx:
+        tokens = [token for token in reversed(list_tokens(tx)) if token.purpose == "skills"]
+    pages = Pages(request.page_number(), len(tokens))
+    return request.page(
+        "tokens.html",
+        tokens=tokens[pages.skip :][:PAGE],
+        pages=pages,
+        scopes=SCOPES,
+        most_days=MOST_DAYS,
+        longest_name=LONGEST_TOKEN_NAME,
+        needs_token=request.of.settings.auth.mode != "none",
+    )
+
+
+def create_token(request: ConsoleRequest) -> Response:
+    """Makes a token, and shows it this once."""
+    days = request.text("days", 6)
+    if days and not (days.isascii() and days.isdigit() and 1 <= int(days) <= MOST_DAYS):
+        refuse(f"The days are a number from 1 to {MOST_DAYS:,}, or empty for a token that never expires.")
+    try:
+        name = read_token_name(request.text("name", LONGEST_TOKEN_NAME))
+        scopes = read_scopes(request.form.get("scope", ()))
+    except ValueError as problem:
+        refuse(_sentence(problem))
+    created = make_token(request.of, name, int(days) if days else None, scopes)
+    return request.page("token_created.html", name=name, created=created)
+
+
+def revoke_token(request: ConsoleRequest) -> Response:
+    """Revokes a token for ever."""
+    end_token(request.of, request.text("token", 40))
+    return request.go("agents", "tokens", said="token-revoked")
+
+
+def _rows(request: ConsoleRequest) -> list[Row]:
+    policies = read_policy_book(_owner(request))
+    with request.of.read() as tx:
+        seen, outcomes = recent_agents(tx, (request.now - SINCE).date(), MOST_LEADS)
+    return [
+        Row(
+            each.identity or CLASSES[0],
+            kind_of(each.identity),
+            each,
+            outcomes.get(each.identity or None, Outcomes()),
+            policies.source_of(each.identity),
+        )
+        for each in policies.with_policy(seen)
+    ]
+
+
+def _policy(request: ConsoleRequest) -> Policy | None:
+    """The policy of the form. Raises ValueError for a wrong one."""
+    state = request.text("state", 20)
+    if state == _FORGET:
+        return None
+    if state == "allow":
+        return Policy("allow")
+    if state == "block":
+        return Policy("block")
+    leads_a_day = _number(request, "leads_a_day")
+    if state == "quarantine":
+        return Policy("quarantine", leads_a_day=leads_a_day)
+    if state != "limit":
+        raise ValueError("choose what the agent may do")
+    rates = [(skill.id, rate) for skill in SKILLS if (rate := request.text(f"rate-{skill.id}", _LONGEST_RATE))]
+    return limit_policy(request.form.get("skill", ()), rates, leads_a_day)
+
+
+def _number(request: ConsoleRequest, name: str) -> int | None:
+    given = request.text(name, 10)
+    if not given:
+        return None
+    if not (given.isascii() and given.isdigit() and 1 <= int(given) <= MOST_LEADS_A_DAY):
+        raise ValueError(f"the leads a day are a number from 1 to {MOST_LEADS_A_DAY:,}")
+    return int(given)
+
+
+def _agent(request: ConsoleRequest, text: str) -> str:
+    try:
+        return read_agent(_owner(request), text)
+    except ValueError as problem:
+        not_found(_sentence(problem))
+
+
+def _owner(request: ConsoleRequest) -> PolicyOwner:
+    settings = request.of.settings
+    return PolicyOwner(request.of.profile.id, request.of.store, settings, settings.installation is not None)
+
+
+def _sentence(problem: ValueError) -> str:
+    words = str(problem)
+    return f"{words[:1].upper()}{words[1:]}{'' if words.endswith('?') else '.'}"

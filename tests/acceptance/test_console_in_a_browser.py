@@ -1,0 +1,113 @@
+"""The console in a real browser, Debian's Chromium, that `js/console.js` drives: sign-in, and every page."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from tests.acceptance.asking import asked, lead
+from tests.acceptance.dealers import HONDA_VIN, stocked_dealer
+from tests.acceptance.running import serving, succeed
+from tests.acceptance.test_javascript_client import JS, installed
+from tests.console.payloads import PAYLOADS
+
+from dealer_agent.console.routes import ROUTES
+
+pytestmark = [pytest.mark.outside_protocol("console"), pytest.mark.soak]
+
+OWNER = "owner@example.com"
+DEALER = "/console/d/acceptance"
+MOST_BYTES = 100_000
+NOT_REACHED: list[str] = []
+"""Pages that need what this dealer does not have."""
+PICTURES = os.environ.get("CONSOLE_PICTURES", "")
+"""A folder in which the pictures of all pages are kept, for a person to look at."""
+
+
+class Seen(NamedTuple):
+    """What the browser saw."""
+
+    steps: dict[str, Any]
+    looks: list[dict[str, Any]]
+    troubles: list[str]
+    log: str
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    if chromium is None:
+        pytest.skip("GAP: no Chromium here, so the console was not tried in a browser")
+    node = installed()
+    folder = stocked_dealer(tmp_path_factory.mktemp("console"))
+    pictures = Path(PICTURES or tmp_path_factory.mktemp("pictures"))
+    pictures.mkdir(parents=True, exist_ok=True)
+    with serving(folder) as running:
+        for number, payload in enumerate(PAYLOADS[:12]):
+            sent = lead(number, vehicle_of_interest={"vin": HONDA_VIN}, message=payload, source_agent=payload[:100])
+            sent["customer"] |= {"first_name": payload[:60], "last_name": "Browser"}
+            asked(running.url, "lead.submit", **sent)
+        made = succeed("console", "invite", OWNER, "--role", "owner", "--dir", folder)
+        path = re.search(r"/console/invitation/\S+", made)
+        assert path is not None
+        link = f"http://localhost:{running.port}{path[0]}"
+        done = subprocess.run(
+            [node, "console.js", link, DEALER, pictures, OWNER],
+            cwd=JS,
+            env=os.environ | {"CHROMIUM": chromium},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=600,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        found = json.loads(done.stdout)
+    return Seen(found["steps"], found["looks"], found["troubles"], running.stderr())
+
+
+def test_a_person_signs_in_by_passkey_by_password_and_by_recovery_code(seen: Seen) -> None:
+    assert seen.steps == {
+        "added": "The passkey is added.",
+        "codes": 10,
+        "back": "/console/sign-in",
+        "passkey": DEALER,
+        "password": DEALER,
+        "recovery": "/console/account",
+    }
+
+
+def test_every_page_answers_without_an_error_of_a_script_or_a_policy(seen: Seen) -> None:
+    assert {look["status"] for look in seen.looks} == {200}
+    assert seen.troubles == []
+
+
+def test_every_page_of_a_dealer_is_reached_by_links(seen: Seen) -> None:
+    reached = [look["path"].partition("?")[0].removeprefix("/console") for look in seen.looks]
+    pages = [route for route in ROUTES if route.method == "GET" and route.path.startswith("/d/")]
+    assert [route.path for route in pages if not any(map(route.pattern.match, reached))] == NOT_REACHED
+
+
+def test_no_page_has_a_violation_of_accessibility(seen: Seen) -> None:
+    assert [(look["path"], each) for look in seen.looks for each in look["violations"]] == []
+
+
+def test_no_page_scrolls_sideways_on_a_phone_or_a_desk(seen: Seen) -> None:
+    assert [(look["path"], look["screen"]) for look in seen.looks if look["beyond"] > 0] == []
+
+
+def test_the_keyboard_reaches_everything(seen: Seen) -> None:
+    assert [(look["path"], each) for look in seen.looks for each in look["unreached"]] == []
+
+
+def test_a_page_is_small_and_its_title_names_nobody(seen: Seen) -> None:
+    assert [look["path"] for look in seen.looks if look["bytes"] > MOST_BYTES] == []
+    assert [look["title"] for look in seen.looks if "Browser" in look["title"] or "@" in look["title"]] == []
+
+
+def test_the_log_names_nobody(seen: Seen) -> None:
+    for secret in (OWNER, "Browser", "invitation/"):
+        assert secret not in seen.log
