@@ -44,8 +44,8 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
         pytest.skip("GAP: no Chromium here, so the console was not tried in a browser")
     node = installed()
     folder = stocked_dealer(tmp_path_factory.mktemp("console"))
-    pictures = Path(PICTURES or tmp_path_factory.mktemp("pictures"))
-    pictures.mkdir(parents=True, exist_ok=True)
+    if PICTURES:
+        Path(PICTURES).mkdir(parents=True, exist_ok=True)
     with serving(folder) as running:
         for number, payload in enumerate(PAYLOADS[:12]):
             sent = lead(number, vehicle_of_interest={"vin": HONDA_VIN}, message=payload, source_agent=payload[:100])
@@ -56,7 +56,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
         assert path is not None
         link = f"http://localhost:{running.port}{path[0]}"
         done = subprocess.run(
-            [node, "console.js", link, DEALER, pictures, OWNER],
+            [node, "console.js", link, DEALER, PICTURES, OWNER],
             cwd=JS,
             env=os.environ | {"CHROMIUM": chromium},
             capture_output=True,

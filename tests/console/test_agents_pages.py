@@ -2,6 +2,7 @@
 
 import re
 import time
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
@@ -12,6 +13,7 @@ from tests.console.test_stock_pages import HOSTILE, UNCLOSED, Tags
 from tests.server.dealership import Dealership, message
 
 from dealer_agent.storage.agent_policies import policy_history, read_policies
+from dealer_agent.storage.daily_counts import add_counts
 from dealer_agent.storage.leads.outcomes import set_mark
 
 pytestmark = pytest.mark.outside_protocol("console")
@@ -153,3 +155,15 @@ def test_an_unknown_agent_has_no_page(signed_in: SignedIn) -> None:
     viewer = signed_in("viewer")
     for name in ("token:NOBODY", "http://agent.example", "", "%3Cscript%3E"):
         assert viewer.get(f"{AGENTS}/agent?id={name}").status_code == 404
+
+
+def test_a_name_that_a_caller_only_claims_is_in_quotes(console: Dealership, signed_in: SignedIn) -> None:
+    with console.store() as store, store.write("test-motors") as tx:
+        add_counts(tx, datetime.now(UTC).date(), {"agents": {f"{UNCLOSED} inventory.search": 7}})
+    page = signed_in("viewer").get(AGENTS).text
+    tags = Tags()
+    tags.feed(page)
+    assert (tags.scripts, tags.unsafe) == (2, [])
+    assert "claims to be <q><bdi>" in page
+    assert "not proved</span>" in page
+    assert "7 requests" in page

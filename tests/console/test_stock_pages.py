@@ -278,13 +278,14 @@ def test_a_file_of_a_feed_that_was_refused_is_settled_in_the_page(tmp_path: Path
     set_up(tmp_path / "dealer", SERVICE + NO_LIMITS + feed, stocked=stocked)
     refused = tmp_path / "dealer/feeds/main/refused"
     refused.mkdir(parents=True)
-    (refused / "1790000000000000000-abcdef-lot.json").write_text(json.dumps(LOT[1:40]))
+    file_id = f"{time.time_ns()}-abcdef"
+    (refused / f"{file_id}-lot.json").write_text(json.dumps(LOT[1:40]))
     with run_dealership(tmp_path / "dealer") as opened, opened.store() as store:
         manager = sign_in(opened, store, add_member(store, "manager"))
         assert manager.get(f"{STOCK}/feeds").status_code == 200
-        elsewhere = manager.post(f"{STOCK}/feeds/refused", {"feed": "main", "file": "1790000000000000000-other"})
+        elsewhere = manager.post(f"{STOCK}/feeds/refused", {"feed": "main", "file": f"{file_id}-other"})
         assert (elsewhere.status_code, "another machine" in elsewhere.text) == (422, True)
-        taken = manager.post(f"{STOCK}/feeds/refused", {"feed": "main", "file": "1790000000000000000-abcdef"})
+        taken = manager.post(f"{STOCK}/feeds/refused", {"feed": "main", "file": file_id})
         path = taken.headers["location"]
         accept = re.findall(r'name="accept" value="(\w+)"', page_of(manager, path))
         assert manager.post(path, {"accept": accept, "reason": "Sold at the auction."}).status_code == 303
@@ -297,3 +298,14 @@ def test_a_file_of_a_feed_that_was_refused_is_settled_in_the_page(tmp_path: Path
 def test_a_viewer_imports_nothing(signed_in: SignedIn) -> None:
     assert drop(signed_in("viewer"), LOT).status_code == 403
     assert signed_in("sales").get(f"{STOCK}/import").status_code == 403
+
+
+def test_a_unit_is_old_by_the_date_of_the_feed(console: Dealership, signed_in: SignedIn) -> None:
+    manager = signed_in("manager")
+    since = datetime.now(UTC).date() - timedelta(days=91)
+    imported(manager, [{**unit, "inventory_date": f"{since}"} if unit["stock"] == "N-7" else unit for unit in LOT])
+    assert shown_to_agents(console)["inventory_date"] == f"{since}"
+    page = manager.get(f"{STOCK}/problems?kind=old").text
+    assert "Long on the lot (1)" in page
+    assert f"In the stock since {since}, for 91 days." in page
+    assert "Lower the price" in page

@@ -297,9 +297,9 @@ def test_visits_are_listed_in_the_order_of_time_with_whom_and_what_they_are_abou
     in_one(writer, recording(*records))
     booked = in_one(writer, lambda tx: list_booked(tx, TEN - timedelta(days=30)))
     customer = lead("L1").customer
-    assert booked == [(earlier, customer, None), (later, customer, None)]
+    assert booked == [(earlier, customer, None, "Ridgeline North"), (later, customer, None, "Ridgeline North")]
     asked = in_one(writer, lambda tx: list_waiting(tx, MONDAY))
-    assert asked == [(one, customer, None) for one in waiting]
+    assert asked == [(one, customer, None, "Ridgeline North") for one in waiting]
     assert in_one(writer, lambda tx: list_waiting(tx, MONDAY + QUARTER)) == asked[1:]
 
 

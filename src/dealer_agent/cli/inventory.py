@@ -27,7 +27,7 @@ from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.storage.errors import FeedRefused
 from dealer_agent.storage.stock.feeds import settle_file_problem
 from dealer_agent.storage.stock.held_units import Decision, find_named, held_units
-from dealer_agent.storage.stock.reading import import_history
+from dealer_agent.storage.stock.reading import import_history, outcome_of
 
 if TYPE_CHECKING:
     from dealer_agent.feeds.import_report import ImportReport, RowsShown
@@ -218,9 +218,6 @@ def history(
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many, newest first.")] = 20,
 ) -> Table:
     """List the imports: when, from which file, what each changed, and why one was refused."""
-    # Imported here: the other commands need no catalogue.
-    from dealer_agent.operations.stock import outcome_of
-
     with dealer.read() as tx:
         imports = limited(import_history(tx, limit + 1), limit)
     columns = ("At", "File", "Layout", "Outcome", *_COUNTED, "Rooftops", "Feed")

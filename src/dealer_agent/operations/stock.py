@@ -19,21 +19,12 @@ from dealer_agent.open_installation import OpenDealer
 from dealer_agent.operations import OperationError
 from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.storage.stock.held_units import Decision, HeldUnit, find_held
-from dealer_agent.storage.stock.reading import ImportRecord, list_imports
+from dealer_agent.storage.stock.reading import list_imports
 from dealer_agent.storage.stock.stock_changes import Undone, decide, undo_import
 from dealer_agent.storage.transaction import Transaction
 
 MOST_IMPORTS = 100
 """How many imports are looked at for the one that had a unit's rooftop."""
-
-CHANGES: dict[str, str] = {"import": "imported", "undo": "undone", "held": "decided"}
-"""The outcome of each kind of change in the history."""
-REFUSED = "refused"
-
-
-def outcome_of(record: object) -> str:
-    """The outcome of an entry of the history in one word."""
-    return CHANGES[record.kind] if isinstance(record, ImportRecord) else REFUSED
 
 
 def how_to_import(

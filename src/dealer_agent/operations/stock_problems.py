@@ -4,7 +4,7 @@ Units with implausible facts are held back when a file is imported (`feeds.quara
 """
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import date, datetime, timedelta
 from time import sleep
 from typing import NamedTuple
 
@@ -79,16 +79,23 @@ class _Facts(Struct, frozen=True):
     condition: SaleCondition | UnsetType = UNSET
     vehicle_type: VehicleType | UnsetType = UNSET
     photos: msgspec.Raw | UnsetType = UNSET
+    inventory_date: date | UnsetType = UNSET
 
 
 _decode = msgspec.json.Decoder(_Facts).decode
 _NO_PHOTOS = (UNSET, msgspec.Raw(b"[]"))
 
 
-def problems_of(listings: Iterable[bytes], bounds: Bounds, now: datetime | None = None) -> dict[str, FoundUnits]:
-    """The units with a problem by its kind, except those that are old. `listings` are the JSON that buyers get."""
-    found = {kind.id: FoundUnits(0, {}) for kind in PROBLEMS if kind.id != "old"}
-    year = (now or datetime.now(UTC)).year
+def problems_of(
+    listings: Iterable[bytes], bounds: Bounds, seen: Mapping[str, datetime], today: date
+) -> dict[str, FoundUnits]:
+    """The units with a problem by its kind. `listings` are the JSON that buyers get.
+
+    `seen` has the time since which a unit is in the stock, at least of those that are old. It counts for units whose
+    feed does not say since when.
+    """
+    found = {kind.id: FoundUnits(0, {}) for kind in PROBLEMS}
+    oldest = today - OLD_AFTER
     strict = replace(bounds, price_like_factor=_FAR_FROM_LIKES)
     likes, ids = Likes(strict), list[str]()
 
@@ -110,10 +117,14 @@ def problems_of(listings: Iterable[bytes], bounds: Bounds, now: datetime | None 
             note("no-photo", facts.vehicle_id, "Agents see no photo.")
         if wrong := _wrong_vin(facts):
             note("vin", facts.vehicle_id, wrong)
+        first = seen.get(facts.vehicle_id)
+        since = facts.inventory_date or (today if first is None else first.date())
+        if since <= oldest:
+            note("old", facts.vehicle_id, f"In the stock since {since}, for {(today - since).days:,} days.")
         unit = _unit(facts)
         likes.add(number, unit)
         ids.append(facts.vehicle_id)
-        doubt = bounds.doubt_of(unit, year)
+        doubt = bounds.doubt_of(unit, today.year)
         if doubt is not None and doubt.reason.startswith("price"):
             note("price", facts.vehicle_id, doubt.sentence)
     for position, doubt in likes.doubts():

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from sqlalchemy import bindparam, func, select
 
 from dealer_agent.callers.caller import is_identity, token_caller
+from dealer_agent.storage.daily_counts import OTHER
 from dealer_agent.storage.leads.outcomes import Outcomes, newest_outcomes
 from dealer_agent.storage.schema import daily_counts, leads
 from dealer_agent.storage.statements import of_dealer
@@ -86,6 +87,16 @@ def recent_agents(
         found[identity] = agent._replace(leads=marks.leads, last_lead_at=at, seen_at=_newer(agent.seen_at, at))
     _add_requests(tx, found, since.isoformat())
     return found, {caller: marks for caller, (marks, _) in outcomes.items()}
+
+
+def claimed_agents(tx: Transaction, since: date) -> dict[str, int]:
+    """The answered requests since a day of anonymous callers, by the name of the dealer's list that they gave."""
+    found: dict[str, int] = {}
+    for item, number, _ in tx.execute(SUM_REQUESTS, {"about": "agents", "first": since.isoformat()}):
+        name = item.rpartition(" ")[0]
+        if name not in ("", OTHER) and not is_identity(name):
+            found[name] = found.get(name, 0) + int(number)
+    return found
 
 
 def _with_tokens(tx: Transaction) -> dict[str, SeenAgent]:

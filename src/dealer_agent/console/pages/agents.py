@@ -26,12 +26,12 @@ from dealer_agent.operations.agents import (
 from dealer_agent.operations.tokens import MOST_DAYS, end_token, make_token, read_scopes, read_token_name
 from dealer_agent.protocol.skill import SCOPES, SKILLS
 from dealer_agent.storage.leads.outcomes import Outcomes
-from dealer_agent.storage.seen_agents import SeenAgent, recent_agents
+from dealer_agent.storage.seen_agents import SeenAgent, claimed_agents, recent_agents
 from dealer_agent.storage.tokens import list_tokens
 
 SINCE = timedelta(days=30)
 """The requests of this time are counted."""
-MOST_LEADS = 10_000
+MOST_LEADS = 3_000
 """The newest leads of the dealer are counted, however many there are."""
 LONGEST_TOKEN_NAME = 100
 _LONGEST_RATE = 100
@@ -62,8 +62,15 @@ def list_(request: ConsoleRequest) -> Response:
     """Who calls: the agents that were seen, and those that have a policy."""
     rows = _rows(request)
     pages = Pages(request.page_number(), len(rows))
+    with request.of.read() as tx:
+        claimed = claimed_agents(tx, (request.now - SINCE).date())
     return request.page(
-        "agents.html", rows=rows[pages.skip :][:PAGE], pages=pages, days=SINCE.days, most_leads=MOST_LEADS
+        "agents.html",
+        rows=rows[pages.skip :][:PAGE],
+        pages=pages,
+        claimed=sorted(claimed.items(), key=lambda each: (-each[1], each[0]))[:PAGE],
+        days=SINCE.days,
+        most_leads=MOST_LEADS,
     )
 
 

@@ -1,6 +1,7 @@
 """The demand of a month: what agents asked, what they did not find, and which prices kept units out, as plots."""
 
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from starlette.responses import Response
@@ -10,9 +11,13 @@ from dealer_agent.console.requests import ConsoleRequest, refuse
 from dealer_agent.reports.month import Month
 from dealer_agent.reports.report import Figure, Line, Report, default_month, read_report
 from dealer_agent.storage.daily_counts import first_day
+from dealer_agent.storage.transaction import Transaction
 
 MOST_MONTHS = 24
 """The newest months that can be chosen."""
+KEPT_FOR = timedelta(minutes=1)
+MOST_KEPT = 3
+"""The months that a process keeps of a dealer."""
 _LABEL = 230
 _WIDTH = 640
 _HEIGHT = 26
@@ -63,7 +68,7 @@ def show(request: ConsoleRequest) -> Response:
     with request.of.read() as tx:
         started = first_day(tx)
         month = _month(request) or default_month(tx, request.of.profile, request.now)
-        report = read_report(tx, request.of.profile, month)
+        report = _report(request, tx, month)
     now = Month.of(request.now, zone)
     return request.page(
         "demand.html",
@@ -73,6 +78,16 @@ def show(request: ConsoleRequest) -> Response:
         figures=_figures(report),
         sections=_sections(report),
     )
+
+
+def _report(request: ConsoleRequest, tx: Transaction, month: Month) -> Report:
+    """The report of a month. It is read again after KEPT_FOR: to count the items of a busy dealer takes a while."""
+    kept: dict[Month, tuple[datetime, Report]] = request.service().documents.setdefault(_report, {})
+    if month not in kept or request.now - kept[month][0] > KEPT_FOR:
+        if len(kept) >= MOST_KEPT:
+            kept.clear()
+        kept[month] = request.now, read_report(tx, request.of.profile, month)
+    return kept[month][1]
 
 
 def _month(request: ConsoleRequest) -> Month | None:

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import timedelta
-from typing import Any, Literal, get_args
+from datetime import datetime, timedelta
+from typing import Any, Literal, NamedTuple, get_args
 
 from starlette.responses import Response
 
@@ -23,6 +23,7 @@ from dealer_agent.lead_intake.decisions import Decided, Decisions, reason_of
 from dealer_agent.leads.consent import EMAIL, PHONE, SMS
 from dealer_agent.leads.plain_text import lines, short
 from dealer_agent.leads.received_lead import known_contact
+from dealer_agent.leads.records import VisitRecord
 from dealer_agent.leads.statuses import POSSIBLE, Mark, VisitAction
 from dealer_agent.leads.wording import VISITS, claimed_name
 from dealer_agent.operations.lead_documents import (
@@ -54,9 +55,20 @@ LONGEST_NOTE = 2_000
 LONGEST_MESSAGE = 4_000
 LONGEST_FACT = 150
 MOST_FACTS = 40
+MOST_VISITS = 5
+MOST_ASKED = 8
 ENTRIES = 30
 """How many entries of a time line are on a page."""
 QUARANTINE = "quarantine"
+
+
+class VisitCard(NamedTuple):
+    """A visit of a lead, what the customer asked for, and how it can be changed now."""
+
+    visit: VisitRecord
+    starts: datetime | None
+    asked: list[tuple[str, str]]
+    possible: list[VisitAction]
 
 
 def list_(request: ConsoleRequest) -> Response:
@@ -158,8 +170,8 @@ def _shown(request: ConsoleRequest, whole: WholeLead) -> dict[str, Any]:
     document, lead, page = lead_document(request.of, whole), whole.lead, request.page_number()
     entries = time_line(request.of, whole)
     visits = [
-        (visit, request.of.local(visit.starts_at, visit.rooftop), _possible(visit.state_at(request.now)))
-        for visit in reversed(whole.details.visits)
+        VisitCard(visit, shown["starts"], _facts(shown["request"])[:MOST_ASKED], _possible(visit.state_at(request.now)))
+        for visit, shown in zip(whole.details.visits, document["appointments"], strict=True)
         if request.sees(visit.rooftop) and not visit.is_off
     ]
     return {
@@ -177,7 +189,7 @@ def _shown(request: ConsoleRequest, whole: WholeLead) -> dict[str, Any]:
         "entries": entries[(page - 1) * ENTRIES : page * ENTRIES],
         "page": page,
         "more": len(entries) > page * ENTRIES,
-        "visits": visits[:10],
+        "visits": visits[::-1][:MOST_VISITS],
         "kinds": VISITS,
         "marks": MARKS,
         "rooftops": [each.name for each in request.of.profile.rooftops if request.sees(each.name)],

@@ -25,7 +25,7 @@ from dealer_agent.protocol.timestamps import parse_timestamp
 from dealer_agent.protocol.vehicle import FIELDS
 from dealer_agent.server.service import Service
 from dealer_agent.storage.stock.held_units import Decision, HeldUnit, find_held, held_units
-from dealer_agent.storage.stock.reading import count_old_units, find_units, list_old_units
+from dealer_agent.storage.stock.reading import find_units, list_old_units
 
 PAGE = 50
 LONGEST_QUERY = 200
@@ -125,39 +125,33 @@ def list_problems(request: ConsoleRequest) -> Response:
     kind = PROBLEM_BY_ID.get(request.query.get("kind", PROBLEMS[0].id)) or not_found("There is no such problem.")
     service = request.service()
     found = _problems(service, request)
-    number = request.page_number()
-    skip = (number - 1) * PAGE
     with request.of.read() as tx:
-        until = request.now - OLD_AFTER
-        counts = {each.id: found[each.id].count for each in PROBLEMS if each.id in found}
-        counts["old"] = count_old_units(tx, until)
         held = len(held_units(tx))
-        if kind.id == "old":
-            since = list_old_units(tx, until, skip, PAGE)
-            reasons = {each: f"In the stock since {request.of.local(at):%Y-%m-%d}." for each, at in since.items()}
-        else:
-            reasons = dict(islice(found[kind.id].reasons.items(), skip, skip + PAGE))
-    total = counts[kind.id] if kind.id == "old" else min(counts[kind.id], MOST_FOUND)
+    pages = Pages(request.page_number(), min(found[kind.id].count, MOST_FOUND))
+    reasons = dict(islice(found[kind.id].reasons.items(), pages.skip, pages.skip + PAGE))
     return request.page(
         "stock_problems.html",
         kind=kind,
         kinds=PROBLEMS,
-        counts=counts,
+        found=found,
         held=held,
         units=_named(service.dealer.catalogue, reasons),
-        pages=Pages(number, total),
+        pages=pages,
     )
 
 
 def _problems(service: Service, request: ConsoleRequest) -> Mapping[str, FoundUnits]:
-    """The units with a problem. They are searched once for each stock."""
+    """The units with a problem. They are searched once for each stock and day."""
     dealer, loaded = service.dealer, service.loaded.stock
     # A mark and not the catalogue itself: nothing may keep an old one.
-    mark = (id(dealer.catalogue), dealer.stock_at, loaded)
+    today = request.of.local(request.now).date()
+    mark = (id(dealer.catalogue), dealer.stock_at, loaded, today)
     kept = service.documents.get(_problems)
     if kept is None or kept[0] != mark:
+        with request.of.read() as tx:
+            seen = list_old_units(tx, request.now - OLD_AFTER, MOST_FOUND)
         listings = dealer.catalogue.listings(range(len(dealer.catalogue)))
-        kept = service.documents[_problems] = (mark, problems_of(listings, request.of.settings.checks))
+        kept = service.documents[_problems] = (mark, problems_of(listings, request.of.settings.checks, seen, today))
     found: Mapping[str, FoundUnits] = kept[1]
     return found
 

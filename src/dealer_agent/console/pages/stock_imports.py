@@ -16,10 +16,10 @@ from dealer_agent.feeds.importing import FileImport
 from dealer_agent.feeds.staging.imports import start_import
 from dealer_agent.feeds.staging.staged_files import StagedFacts, StagedFile, find_staged, stage
 from dealer_agent.operations.feed_states import state_word, states_of_feeds, warned_feeds
-from dealer_agent.operations.stock import counts_of_undo, how_to_import, outcome_of, undo_last_import
+from dealer_agent.operations.stock import counts_of_undo, how_to_import, undo_last_import
 from dealer_agent.storage.errors import NothingToUndo
 from dealer_agent.storage.stock.feeds import list_files
-from dealer_agent.storage.stock.reading import find_import, find_refused_import, import_history
+from dealer_agent.storage.stock.reading import find_import, find_refused_import, import_history, outcome_of
 
 PAGE = 50
 MOST_FILES = 50
@@ -117,6 +117,7 @@ def show_staged(request: ConsoleRequest) -> Response:
         is_busy=staged.is_busy,
         report=report,
         refused=_fitting(report.refused_by if report else ()),
+        checks=list(dict.fromkeys(finding.check for finding in report.refused_by)) if report else [],
         warnings=_fitting(report.warnings if report else ()),
         longest_reason=LONGEST_REASON,
     )

@@ -209,9 +209,7 @@ _old_units = current_units(
     only=lambda table: and_(table.c.sold_at.is_(None), table.c.first_seen <= bindparam("until", type_=UtcTime)),
 )
 
-LIST_OLD_UNITS = _old_units.order_by("first_seen", "vehicle_id").limit(bindparam("limit")).offset(bindparam("skipped"))
-
-COUNT_OLD_UNITS = select(func.count()).select_from(_old_units.subquery())
+LIST_OLD_UNITS = _old_units.order_by("first_seen", "vehicle_id").limit(bindparam("limit"))
 
 FIND_LIVE_UNIT = (
     current_units("vehicle_id", only=lambda table: table.c.sold_at.is_(None)).limit(1).offset(bindparam("skipped"))
@@ -255,14 +253,9 @@ def count_for_sale(tx: Transaction) -> int:
     return int(tx.execute(COUNT_FOR_SALE).scalar_one())
 
 
-def count_old_units(tx: Transaction, until: datetime) -> int:
-    """How many units for sale were first in the stock before a time, or at it."""
-    return int(tx.execute(COUNT_OLD_UNITS, {"until": until}).scalar_one())
-
-
-def list_old_units(tx: Transaction, until: datetime, skip: int, limit: int) -> dict[str, datetime]:
-    """The time since which each of these units is in the stock, the oldest first, by vehicle id."""
-    rows = tx.execute(LIST_OLD_UNITS, {"until": until, "skipped": skip, "limit": limit})
+def list_old_units(tx: Transaction, until: datetime, limit: int) -> dict[str, datetime]:
+    """The units for sale that were in the stock at a time, the oldest first: since when, by vehicle id."""
+    rows = tx.execute(LIST_OLD_UNITS, {"until": until, "limit": limit})
     return {row.vehicle_id: row.first_seen for row in rows}
 
 
@@ -448,6 +441,15 @@ def find_refused_import(tx: Transaction, refusal_id: str) -> RefusedImport | Non
 
 def _refused(row: Any) -> RefusedImport:
     return RefusedImport(*row)._replace(findings=findings_of(row.findings), rooftops=rooftops_of(row.rooftops))
+
+
+_OUTCOMES: dict[ChangeKind, str] = {"import": "imported", "undo": "undone", "held": "decided"}
+REFUSED = "refused"
+
+
+def outcome_of(record: ImportRecord | RefusedImport) -> str:
+    """The outcome of an entry of the history in one word."""
+    return _OUTCOMES[record.kind] if isinstance(record, ImportRecord) else REFUSED
 
 
 def import_history(tx: Transaction, limit: int, before: datetime | None = None) -> list[ImportRecord | RefusedImport]:

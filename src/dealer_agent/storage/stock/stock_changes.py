@@ -3,12 +3,13 @@
 They write like an import (`storage.stock.stock_import`): readers see the stock before or after it.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import bindparam, select
+from sqlalchemy import bindparam, func, select
 
 from dealer_agent.inventory.listing import Unit
 from dealer_agent.storage.errors import NothingToUndo
@@ -32,6 +33,16 @@ READ_ROWS = (
     select(units, unit_documents.c.unit, unit_documents.c.before)
     .join_from(units, unit_documents, isouter=True)
     .where(of_dealer(units), units.c.vehicle_id.in_(bindparam("in_vehicles", expanding=True)))
+)
+
+COUNT_ACTIONS = (
+    select(units.c.action, func.count().label("number"))
+    .where(of_dealer(units), units.c.revision == bindparam("of_revision"))
+    .group_by(units.c.action)
+)
+
+COUNT_LATER = (
+    select(func.count()).select_from(units).where(of_dealer(units), units.c.revision > bindparam("of_revision"))
 )
 
 PUT_SHAPE_BACK = upsert(feed_shapes, "UPDATE SET shape = COALESCE(feed_shapes.before, excluded.shape), before = NULL")
@@ -62,8 +73,10 @@ def undo_import(
     """
     if dry_run:
         with store.read(dealer_id) as tx:
-            last, actions, left_alone = _plan_undo(tx, revision)
-        return _undone(last, actions, left_alone, None)
+            last = _last_import(tx, revision)
+            of_last = {"of_revision": last.revision}
+            counts = {row.action: row.number for row in tx.execute(COUNT_ACTIONS, of_last)}
+            return _undone(last, counts, tx.execute(COUNT_LATER, of_last).scalar_one(), None)
     with store.import_lock(dealer_id):
         parts, next_revision = _begin(store, dealer_id, at)
         with store.read(dealer_id) as tx:
@@ -86,24 +99,30 @@ def undo_import(
             released = [row.as_released for row in new if row.released]
             put_held(tx, released, [row.vehicle_id for row in new if not row.released])
         move_changes(parts)
-    return _undone(last, actions, left_alone, next_revision)
+    return _undone(last, Counter(actions.values()), left_alone, next_revision)
 
 
-def _undone(last: LastImport, actions: Mapping[str, str], left_alone: int, revision: int | None) -> Undone:
-    added, changed, sold, back = (list(actions.values()).count(action) for action in _COUNTED)
+def _undone(last: LastImport, counts: Mapping[str, int], left_alone: int, revision: int | None) -> Undone:
+    added, changed, sold, back = (counts.get(action, 0) for action in _COUNTED)
     return Undone(last, added, changed, sold, back, left_alone, revision)
 
 
 def _plan_undo(tx: Transaction, revision: int | None) -> tuple[LastImport, dict[str, str], int]:
     """The last import, what it did to each unit, and how many units were changed since."""
+    last = _last_import(tx, revision)
+    of_last = {"of_revision": last.revision}
+    actions = {row.vehicle_id: row.action for row in tx.execute(READ_ACTIONS, of_last)}
+    return last, actions, tx.execute(COUNT_LATER, of_last).scalar_one()
+
+
+def _last_import(tx: Transaction, revision: int | None) -> LastImport:
+    """The import that an undo takes back. Raises NothingToUndo."""
     last = last_import(tx)
     if last is None:
         raise NothingToUndo("No import can be undone: there is none, or the last one was undone. Import a file.")
     if revision is not None and revision != last.revision:
         raise NothingToUndo(f"The last import is revision {last.revision}. An undo goes one step back.")
-    actions = {row.vehicle_id: row.action for row in tx.execute(READ_ACTIONS, {"of_revision": last.revision})}
-    later = tx.execute(select(units.c.vehicle_id).where(of_dealer(units), units.c.revision > last.revision))
-    return last, actions, len(later.all())
+    return last
 
 
 def decide(
