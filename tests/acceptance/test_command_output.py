@@ -208,6 +208,9 @@ def words_of(dealer: Filled, folder: Path, place: tuple[str, ...], edited: Path)
         "agents quarantine": (AGENT_ORIGIN, *here),
         "agents block": (AGENT_ORIGIN, *here),
         "agents forget": (forgotten, *here),
+        "console invite": ("sam@example.com", "--role", "sales", *here),
+        "console people": here,
+        "console remove": ("sam@example.com", *here),
     }
 
 

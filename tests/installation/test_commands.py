@@ -197,11 +197,11 @@ def test_an_unknown_dealer_is_named(folder: Path, words: tuple[str, ...]) -> Non
 def commands_of_a_dealer() -> Iterator[tuple[str, ...]]:
     """All commands that work on the dealer of a folder.
 
-    Those about keys, alerts and agents work on the installation if no dealer is named (`test_keys.py`, `tests/alerts`,
-    `tests/acceptance/test_agents_command.py`).
+    Those about keys, alerts, agents and the console work on the installation if no dealer is named (`test_keys.py`,
+    `tests/alerts`, `tests/acceptance/test_agents_command.py`, `tests/console/test_command.py`).
     """
     root: Any = typer.main.get_command(app)
-    for name in sorted(set(root.list_commands(None)) - {"keys", "alerts", "agents"}):
+    for name in sorted(set(root.list_commands(None)) - {"keys", "alerts", "agents", "console"}):
         command = root.get_command(None, name)
         for inner, each in getattr(command, "commands", {}).items():
             if any("--dealer" in parameter.opts for parameter in each.params):

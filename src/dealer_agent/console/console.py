@@ -29,7 +29,7 @@ from dealer_agent.console.cookies import session_hash
 from dealer_agent.console.credentials import Credentials, Place
 from dealer_agent.console.rendering import render
 from dealer_agent.console.requests import HTML, IDLE, Answer, ConsoleRequest, Upload, joined, redirect
-from dealer_agent.console.routes import MENU, MenuItem, Route, find_route
+from dealer_agent.console.routes import MENU, MenuItem, Route, find_route, page_of
 from dealer_agent.console.words import BUSY, DATABASE_AWAY, FAILED, FOREIGN_PAGE, NEEDS_TLS, NOT_FOUND
 from dealer_agent.correctable import CorrectableError
 from dealer_agent.open_installation import OpenDealer, OpenInstallation, open_small_store
@@ -198,6 +198,7 @@ class Console:
             address=scope_address(scope, self.process.settings.trusted_networks),
             browser=headers.get("user-agent", "")[:LONGEST_BROWSER],
             now=datetime.now(UTC),
+            is_poll="hx-request" in headers,
             session_hash=session_hash(headers.get("cookie", ""), place),
         )
         self._waiting += 1
@@ -233,7 +234,8 @@ class Console:
                 return
             request.session, request.person = session, find_person(tx, session.person_id)
             request.memberships = memberships_of(tx, session.person_id)
-        if request.now - session.used_at > TOUCH_AFTER:
+        # A page that renews itself is no use: otherwise an open page would keep its session for ever.
+        if not request.is_poll and request.now - session.used_at > TOUCH_AFTER:
             with opened.store.write(opened.owner, request.now) as tx:
                 touch_session(tx, request.session_hash)
 
@@ -259,7 +261,7 @@ class Console:
         if not _has_credentials(request) and not route.starts:
             return redirect(self.url("account"))
         if rule.again and not request.is_proved and not (route.starts and not _has_credentials(request)):
-            return redirect(self.url("prove", next=here if request.method == "GET" else self.root + request.path))
+            return redirect(self.url("prove", next=self.root + page_of(request.path)))
         return None
 
     def _find_dealer(self, dealer_id: str, request: ConsoleRequest) -> bool:

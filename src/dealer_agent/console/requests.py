@@ -48,7 +48,7 @@ class ConsoleRequest:
     """A request. `path` is below the root of the console, and `params` are the parts of it that the route names.
 
     `session` and `person` are None before the sign-in. `member` and `dealer` are those of a page of a dealer. `now` is
-    the time of the request.
+    the time of the request. `is_poll`: a page renews a part of itself.
     """
 
     console: "Console"
@@ -62,6 +62,7 @@ class ConsoleRequest:
     address: str
     browser: str
     now: datetime
+    is_poll: bool = False
     session_hash: bytes | None = None
     upload: Upload | None = None
     session: Session | None = None

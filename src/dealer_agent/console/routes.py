@@ -212,3 +212,10 @@ def find_route(method: str, path: str) -> tuple[Route, dict[str, str]] | Respons
     if allowed:
         return Response(status_code=405, headers={"allow": ", ".join(sorted(allowed))})
     return Response(status_code=404)
+
+
+def page_of(path: str) -> str:
+    """The page that has the form of a path: the path itself, or the nearest page above it."""
+    while isinstance(find_route("GET", path), Response):
+        path = path.rpartition("/")[0] or "/"
+    return path

@@ -1,8 +1,8 @@
 """Lists the agents that a dealer has seen: what its leads, its counts and its tokens say about each."""
 
-from collections.abc import Mapping
-from datetime import UTC, date, datetime
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
 
 from sqlalchemy import bindparam, func, select
 
@@ -51,10 +51,12 @@ FIND_LAST_ANONYMOUS = (
 
 SUM_REQUESTS = (
     select(_counts.item, func.sum(_counts.number), func.max(_counts.day))
-    .where(of_dealer(daily_counts), _counts.subject == bindparam("about"), _counts.day >= bindparam("first"))
+    .where(of_dealer(daily_counts), _counts.subject == bindparam("about"))
     .group_by(_counts.item)
 )
-_FIRST_OF_ALL = ""
+
+# The days are named, so that the rows of other subjects are not read.
+SUM_RECENT_REQUESTS = SUM_REQUESTS.where(_counts.day.in_(bindparam("days", expanding=True)))
 
 
 def seen_agents(tx: Transaction) -> dict[str, SeenAgent]:
@@ -69,14 +71,14 @@ def seen_agents(tx: Transaction) -> dict[str, SeenAgent]:
     found[ANONYMOUS_IDENTITY] = SeenAgent(
         ANONYMOUS_IDENTITY, "", tx.execute(COUNT_ALL_LEADS).scalar_one() - known, last, last
     )
-    _add_requests(tx, found, _FIRST_OF_ALL)
+    _add_requests(found, tx.execute(SUM_REQUESTS, {"about": "agents"}))
     return found
 
 
 def recent_agents(
-    tx: Transaction, since: date, most_leads: int
+    tx: Transaction, days: int, most_leads: int
 ) -> tuple[dict[str, SeenAgent], dict[str | None, Outcomes]]:
-    """As `seen_agents`, of the newest `most_leads` leads and the requests since a day, and what became of these leads.
+    """As `seen_agents`, of the newest leads and the requests of the last days, and what became of these leads.
 
     However many leads there are, it reads a bounded number of rows. None has the outcomes of anonymous callers.
     """
@@ -85,14 +87,14 @@ def recent_agents(
         identity = caller or ANONYMOUS_IDENTITY
         agent = found.get(identity, SeenAgent(identity))
         found[identity] = agent._replace(leads=marks.leads, last_lead_at=at, seen_at=_newer(agent.seen_at, at))
-    _add_requests(tx, found, since.isoformat())
+    _add_requests(found, _recent_requests(tx, days))
     return found, {caller: marks for caller, (marks, _) in outcomes.items()}
 
 
-def claimed_agents(tx: Transaction, since: date) -> dict[str, int]:
-    """The answered requests since a day of anonymous callers, by the name of the dealer's list that they gave."""
+def claimed_agents(tx: Transaction, days: int) -> dict[str, int]:
+    """The answered requests of the last days of anonymous callers, by the name of the dealer's list that they gave."""
     found: dict[str, int] = {}
-    for item, number, _ in tx.execute(SUM_REQUESTS, {"about": "agents", "first": since.isoformat()}):
+    for item, number, _ in _recent_requests(tx, days):
         name = item.rpartition(" ")[0]
         if name not in ("", OTHER) and not is_identity(name):
             found[name] = found.get(name, 0) + int(number)
@@ -109,9 +111,15 @@ def _with_tokens(tx: Transaction) -> dict[str, SeenAgent]:
     return found
 
 
-def _add_requests(tx: Transaction, found: dict[str, SeenAgent], first: str) -> None:
-    """Adds the answered requests since a day to the agents."""
-    for item, number, day in tx.execute(SUM_REQUESTS, {"about": "agents", "first": first}):
+def _recent_requests(tx: Transaction, days: int) -> Iterable[Any]:
+    """The answered requests of the last days. The day of the dealer may be one after that of UTC."""
+    named = [(tx.now.date() + timedelta(days=1 - number)).isoformat() for number in range(days + 2)]
+    return tx.execute(SUM_RECENT_REQUESTS, {"about": "agents", "days": named})
+
+
+def _add_requests(found: dict[str, SeenAgent], rows: Iterable[Any]) -> None:
+    """Adds answered requests to the agents."""
+    for item, number, day in rows:
         identity, _, skill = item.rpartition(" ")
         if not is_identity(identity):
             continue

@@ -1,6 +1,5 @@
 """The agents that call a dealer: how often, what their leads became, what each may do, and their tokens."""
 
-from datetime import timedelta
 from typing import NamedTuple
 
 from starlette.responses import Response
@@ -29,8 +28,8 @@ from dealer_agent.storage.leads.outcomes import Outcomes
 from dealer_agent.storage.seen_agents import SeenAgent, claimed_agents, recent_agents
 from dealer_agent.storage.tokens import list_tokens
 
-SINCE = timedelta(days=30)
-"""The requests of this time are counted."""
+DAYS = 30
+"""The requests of so many days are counted."""
 MOST_LEADS = 3_000
 """The newest leads of the dealer are counted, however many there are."""
 LONGEST_TOKEN_NAME = 100
@@ -63,13 +62,13 @@ def list_(request: ConsoleRequest) -> Response:
     rows = _rows(request)
     pages = Pages(request.page_number(), len(rows))
     with request.of.read() as tx:
-        claimed = claimed_agents(tx, (request.now - SINCE).date())
+        claimed = claimed_agents(tx, DAYS)
     return request.page(
         "agents.html",
         rows=rows[pages.skip :][:PAGE],
         pages=pages,
         claimed=sorted(claimed.items(), key=lambda each: (-each[1], each[0]))[:PAGE],
-        days=SINCE.days,
+        days=DAYS,
         most_leads=MOST_LEADS,
     )
 
@@ -96,7 +95,7 @@ def show(request: ConsoleRequest) -> Response:
         skills=SKILLS,
         most_leads_a_day=MOST_LEADS_A_DAY,
         longest_reason=LONGEST_REASON,
-        days=SINCE.days,
+        days=DAYS,
         most_leads=MOST_LEADS,
     )
 
@@ -154,7 +153,7 @@ def revoke_token(request: ConsoleRequest) -> Response:
 def _rows(request: ConsoleRequest) -> list[Row]:
     policies = read_policy_book(_owner(request))
     with request.of.read() as tx:
-        seen, outcomes = recent_agents(tx, (request.now - SINCE).date(), MOST_LEADS)
+        seen, outcomes = recent_agents(tx, DAYS, MOST_LEADS)
     return [
         Row(
             each.identity or CLASSES[0],
