@@ -46,7 +46,7 @@ _WITHDRAWN = select(consent_events.c.lead_id).where(
 _newest = (
     select(leads.c.caller, leads.c.received_at, leads.c.lead_id, leads.c.mark, leads.c.bounced_at)
     .where(of_dealer(leads))
-    .order_by(leads.c.received_at.desc())
+    .order_by(leads.c.received_at.desc(), leads.c.lead_id.desc())
     .limit(bindparam("most"))
     .subquery()
 )
