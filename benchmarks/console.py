@@ -3,8 +3,10 @@
 import asyncio
 import itertools
 import re
+import sqlite3
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from ipaddress import ip_address
 from pathlib import Path
 from statistics import median, quantiles
@@ -32,6 +34,7 @@ PAUSE_SECONDS = 1.0
 """Each person opens a page so often."""
 ROUNDS = 6
 SEARCHES = 400
+DAYS = 1_000
 TOGETHER = 64
 """How many leads are sent at once."""
 HOST = "localhost:8080"
@@ -84,6 +87,8 @@ async def _measured(
 ) -> ConsoleFigures:
     async with in_process(folder) as running:
         await _send_leads(running, vins, leads, progress)
+    _spread(folder)
+    async with in_process(folder) as running:
         transport = httpx.ASGITransport(running.app, client=("127.0.0.1", 40_000))
         cookie = {"cookie": f"{LOOPBACK_COOKIE}={_session(running)}"}
         async with httpx.AsyncClient(transport=transport, base_url=f"http://{HOST}", headers=cookie) as client:
@@ -126,6 +131,14 @@ async def _send_leads(running: InProcess, vins: Sequence[str], leads: int, progr
             for answer in await asyncio.gather(*sent):
                 if answer.status_code != 200:
                     raise RuntimeError(f"the service refused a lead: {answer.text[:200]}")
+
+
+def _spread(folder: Path) -> None:
+    """Gives the leads the ages that they have at a dealer: they came over three years, and not in a minute."""
+    with closing(sqlite3.connect(folder / "dealer-agent.db")) as connection:
+        for table, column in (("leads", "received_at"), ("appointments", "created_at")):
+            connection.execute(f"UPDATE {table} SET {column} = {column} - (rowid % {DAYS}) * 86400000000")
+        connection.commit()
 
 
 async def _page(client: httpx.AsyncClient, path: str) -> list[PageFigure]:
