@@ -10,6 +10,14 @@ from tests.console.browsers import Browser
 from tests.installation.platform import DEALERS, PUBLIC_URL, add, make_installation, run_installation
 from tests.server.dealership import Dealership
 
+from dealer_agent.server.tokens import hash_secret
+from dealer_agent.storage.console.sign_ins import prove_session
+from dealer_agent.storage.isolation import ALL_DEALERS
+from dealer_agent.storage.store import Store
+
+HOST = "north.example.com"
+"""The own host of the first dealer."""
+
 pytestmark = pytest.mark.outside_protocol("console")
 
 
@@ -50,7 +58,7 @@ def test_a_wrong_invitation_says_what_to_do(
 def test_a_person_may_have_several_dealers_and_an_operator_sees_the_list(tmp_path: Path) -> None:
     installation = make_installation(tmp_path / "platform")
     for dealer_id in DEALERS:
-        add(installation, dealer_id)
+        add(installation, dealer_id, hosts=(HOST,) if dealer_id == DEALERS[0] else ())
     where = ("--dir", installation.folder)
     with run_installation(installation) as on:
         for dealer_id in DEALERS:
@@ -59,6 +67,14 @@ def test_a_person_may_have_several_dealers_and_an_operator_sees_the_list(tmp_pat
         assert {name for name in DEALERS if name in pat.get("/console/account").text} == set()
         operator = _signed_in(on, invited("olga@example.com", "--role", "operator", *where))
         assert operator.get("/console/account").status_code == 200
+        opened = Store.open(installation.database_url, installation.cipher, many_dealers=True)
+        with opened as store, store.write(ALL_DEALERS) as tx:
+            prove_session(tx, hash_secret(operator.secret))
+        listed = operator.get("/console/dealers").text
+        assert all(name in listed for name in DEALERS)
+        assert operator.get(f"/console/d/{DEALERS[0]}").status_code == 404, "an operator sees no data of a dealer"
+        at_home = Browser(on, operator.secret, f"https://{HOST}").get("/console")
+        assert (at_home.status_code, at_home.headers["location"]) == (303, f"{PUBLIC_URL}/console")
         people = json.loads(succeed_here("console", "people", "--json", "--dealer", DEALERS[0], *map(str, where)))
         assert [each["e-mail"] for each in people] == ["pat@example.com"]
         succeed_here("dealers", "remove", DEALERS[0], "--yes", *map(str, where))

@@ -272,6 +272,8 @@ def read_agent_name(value: str) -> str:
     """The name of an agent, as the first characters of a `User-Agent` header."""
     if not (value.isascii() and value.isprintable() and value.strip() == value and 1 <= len(value) <= 100):
         raise ValueError(f"'{value}' must be 1 to 100 ASCII characters without spaces at the ends")
+    if value.lower().startswith("https:"):
+        raise ValueError(f"'{value}' looks like a proved identity; write the name of the program, as it sends it")
     return value
 
 

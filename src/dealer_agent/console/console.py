@@ -279,7 +279,9 @@ class Console:
         except DatabaseFailure:
             response = request.page("notice.html", 503, title="Please try again", words=DATABASE_AWAY)
         except CorrectableError as problem:
-            response = request.page("notice.html", 422, title="This is not possible", words=f"{problem}".rstrip(".") + ".")
+            response = request.page(
+                "notice.html", 422, title="This is not possible", words=f"{problem}".rstrip(".") + "."
+            )
         for cookie in request.cookies:
             response.headers.append("set-cookie", cookie)
         return response

@@ -12,7 +12,7 @@ import structlog
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Router
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.published_versions import PublishedVersion
@@ -129,15 +129,24 @@ class DealerApp:
             raise HTTPException(405, headers={"Allow": "POST"})
         if not is_health_check:
             await process.load.wait_for_turn("" if target.service is None else target.service.dealer_id)
-        if self.dealers.console is not None and f"{target.path}/".startswith(f"{CONSOLE}/"):
-            if target.service is None or self.dealers.addresses.only is not None:
-                await self.dealers.console({**scope, "path": target.path}, receive, send)
-                return
-            # All dealers of an installation have one console, so that a person signs in at one address.
-            raise HTTPException(303, headers={"Location": self.dealers.addresses.public_url + CONSOLE})
+        if (console := self._console_for(target)) is not None:
+            await console({**scope, "path": target.path}, receive, send)
+            return
         router = self._of_installation if target.service is None else self._of_dealer
         below = {**scope, "path": target.path, "app": self, "service": target.service, "dealers": self.dealers}
         await router(below, receive, send)
+
+    def _console_for(self, target: RoutedRequest) -> ASGIApp | None:
+        """What answers a request to the console. None for another request.
+
+        All dealers of an installation have one console: at the address of a dealer, a redirect leads there.
+        """
+        addresses = self.dealers.addresses
+        if self.dealers.console is None or not f"{target.path}/".startswith(f"{CONSOLE}/"):
+            return None
+        if target.service is None or addresses.only is not None:
+            return self.dealers.console
+        return Response(status_code=303, headers={"location": addresses.public_url + CONSOLE})
 
     async def _lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Starts the service when the server starts, and closes it when the server stops (ASGI)."""

@@ -2,12 +2,15 @@
 
 from starlette.responses import Response
 
+from dealer_agent.alerts.texts import sentence_of
 from dealer_agent.console.acts import OPERATOR
 from dealer_agent.console.requests import ConsoleRequest, redirect
-from dealer_agent.storage.installation.dealer_registry import all_dealers
+from dealer_agent.storage.alerts import list_alerts
+from dealer_agent.storage.installation.dealer_registry import RegisteredDealer, all_dealers
 from dealer_agent.storage.isolation import ALL_DEALERS
 
-ON_A_PAGE = 100
+ON_A_PAGE = 20
+"""The alerts of each dealer on the page are read."""
 
 
 def start(request: ConsoleRequest) -> Response:
@@ -27,5 +30,11 @@ def list_(request: ConsoleRequest) -> Response:
     with request.opened.store.installation() as tx:
         found = [each for each in all_dealers(tx) if sought in each.dealer_id or sought in each.name.casefold()]
     page = request.page_number()
-    shown = found[(page - 1) * ON_A_PAGE : page * ON_A_PAGE]
+    shown = [(each, _open_alerts(request, each)) for each in found[(page - 1) * ON_A_PAGE : page * ON_A_PAGE]]
     return request.page("dealers.html", dealers=shown, total=len(found), page=page, sought=sought, on_a_page=ON_A_PAGE)
+
+
+def _open_alerts(request: ConsoleRequest, dealer: RegisteredDealer) -> list[str]:
+    """What is wrong at a dealer now, in sentences without data of customers."""
+    with request.opened.store.read(dealer.dealer_id, request.now) as tx:
+        return [sentence_of(state, "UTC") for state in list_alerts(tx) if state.is_open]
