@@ -39,6 +39,7 @@ class Seen(NamedTuple):
 
     steps: dict[str, Any]
     looks: list[dict[str, Any]]
+    acts: dict[str, Any]
     troubles: list[str]
     log: str
 
@@ -72,7 +73,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
         )
         assert done.returncode == 0, done.stdout + done.stderr
         found = json.loads(done.stdout)
-    return Seen(found["steps"], found["looks"], found["troubles"], running.stderr())
+    return Seen(found["steps"], found["looks"], found["acts"], found["troubles"], running.stderr())
 
 
 def test_a_person_signs_in_by_passkey_by_password_and_by_recovery_code(seen: Seen) -> None:
@@ -84,6 +85,20 @@ def test_a_person_signs_in_by_passkey_by_password_and_by_recovery_code(seen: See
         "password": DEALER,
         "recovery": "/console/account",
     }
+
+
+def test_a_salesperson_opens_the_first_lead_soon_after_the_invitation(seen: Seen) -> None:
+    assert seen.acts["lead"].startswith("Lead ")
+    # A person is slower than the browser. Nothing but three buttons and two links is in the way.
+    assert seen.acts["seconds"] < 180
+
+
+def test_an_owner_settles_a_feed_erases_a_customer_and_removes_a_person(seen: Seen) -> None:
+    assert seen.acts["dry"].startswith("Nothing is changed yet")
+    assert seen.acts["feed"].startswith("The file is imported")
+    assert seen.acts["erased"] == "The customer is erased"
+    assert seen.acts["removed"].startswith("The person is removed")
+    assert seen.acts["sam"] == "/console/sign-in"
 
 
 def test_every_page_answers_without_an_error_of_a_script_or_a_policy(seen: Seen) -> None:

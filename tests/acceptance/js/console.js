@@ -156,5 +156,52 @@ for (const path of pages) {
     }
   }
 }
+// What people come for. A salesperson on a phone: from the invitation to the first opened lead.
+await page.setViewportSize(SCREENS.desk);
+await page.goto(`${origin}${start}/people/invite`);
+await page.getByLabel("E-mail address").fill("sam@example.com");
+await page.getByLabel("sales").check();
+await page.getByRole("button", { name: "Make the invitation" }).press("Enter");
+const invitation = await page.locator("input.link").inputValue();
+const phone = await browser.newContext({ viewport: SCREENS.phone });
+const sam = await phone.newPage();
+const own = await phone.newCDPSession(sam);
+await own.send("WebAuthn.enable");
+await own.send("WebAuthn.addVirtualAuthenticator", { options: { ...options, isUserVerified: true } });
+const began = Date.now();
+await sam.goto(invitation);
+await sam.getByRole("button", { name: "Accept the invitation" }).click();
+await sam.getByRole("button", { name: "Add a passkey" }).click();
+await sam.waitForURL("**/console/account?said=passkey-added");
+await sam.goto(`${origin}/console`);
+await sam.getByRole("link", { name: "Leads", exact: true }).click();
+await sam.locator("td a").first().click();
+await sam.getByRole("heading", { name: "Customer" }).waitFor();
+seen.acts = { lead: await sam.title(), seconds: (Date.now() - began) / 1000 };
+
+// The owner settles a feed that the checks refuse, erases a customer, and removes the salesperson.
+await page.goto(`${origin}${start}/stock/import`);
+const feed = { name: "export.csv", mimeType: "text/csv", buffer: Buffer.from("VIN,Stock,Make,Price\n,Z1,Honda,9000\n") };
+await page.locator("input[type=file]").setInputFiles(feed);
+await page.getByRole("button", { name: "Show what it would change" }).press("Enter");
+await page.getByRole("heading", { name: "The checks refuse this file" }).waitFor();
+seen.acts.dry = await page.getByText("Nothing is changed yet").textContent();
+for (const box of await page.locator("input[name=accept]").all()) await box.check();
+await page.getByLabel("Why is the file right?").fill("We sold the others.");
+await page.getByRole("button", { name: "Accept, and import it" }).press("Enter");
+seen.acts.feed = await page.getByText("The file is imported").textContent();
+await page.goto(`${origin}${start}/privacy`);
+await page.getByLabel("E-mail address or phone number").fill("robin3@example.com");
+await page.getByRole("button", { name: "Find the customer" }).press("Enter");
+await page.getByRole("button", { name: "Erase all leads of this customer" }).press("Enter");
+await page.getByLabel("I know that this cannot be undone").check();
+await page.getByRole("button", { name: "Erase", exact: true }).press("Enter");
+seen.acts.erased = await page.getByRole("heading", { level: 1 }).textContent();
+await page.goto(`${origin}${start}/people`);
+await page.getByRole("link", { name: "sam@example.com" }).press("Enter");
+await page.getByRole("button", { name: "Remove sam@example.com" }).press("Enter");
+seen.acts.removed = await page.getByRole("status").textContent();
+await sam.reload();
+seen.acts.sam = new URL(sam.url()).pathname;
 await browser.close();
 process.stdout.write(JSON.stringify(seen));
