@@ -16,6 +16,7 @@ from tests.storage.service_role import prepared_schema
 from dealer_agent.console.acts import OPERATOR, ROLES, Act
 from dealer_agent.console.routes import MENU, ROUTES, Route
 from dealer_agent.server.tokens import hash_secret
+from dealer_agent.storage.console.people import Person
 from dealer_agent.storage.console.sign_ins import prove_session
 from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.store import Store
@@ -56,6 +57,12 @@ class Place:
         """The person has proved an hour ago who they are."""
         with self._store.write(ALL_DEALERS, datetime.now(UTC) - timedelta(hours=1)) as tx:
             prove_session(tx, hash_secret(browser.secret))
+
+    def person_of_both(self) -> Person:
+        """A person who belongs to both dealers."""
+        for dealer in (OWN, FOREIGN):
+            pat = add_member(self._store, "manager", email="pat@example.com", dealer=dealer, owner=ALL_DEALERS)
+        return pat
 
     def nobody(self) -> Browser:
         return Browser(self.on, origin=PUBLIC_URL)
@@ -132,6 +139,18 @@ def test_a_route_is_open_for_the_roles_of_its_act_only(place: Place, role: str) 
             assert not where.startswith(("/console/sign-in", "/console/prove")) or "sign-out" in route.path, route
         else:
             assert status == 403, route
+
+
+def test_an_owner_cannot_take_over_a_person_of_another_dealer(place: Place) -> None:
+    owner, pat = place.browser("owner"), place.person_of_both()
+    path = f"/console/d/{OWN}/people"
+    for answer in (
+        owner.post(f"{path}/invite", {"email": pat.email, "role": "viewer"}),
+        owner.post(f"{path}/{pat.person_id}/invite"),
+    ):
+        assert answer.status_code == 422
+        assert "ask the operator" in answer.text
+        assert "/console/invitation/" not in answer.text
 
 
 def test_a_dangerous_act_asks_again_who_it_is(place: Place) -> None:

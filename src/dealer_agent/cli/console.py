@@ -87,7 +87,7 @@ def remove(owner: Owner, email: EmailArgument) -> dict[str, Any]:
 
 
 def _members(owner: Owner) -> Members:
-    return Members(owner.store, owner.rows, owner.id)
+    return Members(owner.store, owner.rows, owner.id, by_operator=True)
 
 
 def _find(owner: Owner, members: Members, email: str) -> Person:

@@ -96,7 +96,7 @@ def _serve_dealer(folder: Path, host: str, port: int, metrics: MetricsSettings) 
     listing = shlex.join([_program(), "leads", "list", "--dir", str(folder)])
     out.print(f"Each lead is written to {folder / 'leads'}. To list them: {listing}", soft_wrap=True)
     with opened(settings) as dealer:
-        people = Members(dealer.store, settings.dealer.id, settings.dealer.id)
+        people = Members(dealer.store, settings.dealer.id, settings.dealer.id, by_operator=True)
         _, secret = people.invite("owner@demo.example", "owner", (), "dealer-agent demo")
     out.print("Its console, for the people of the dealership, opens with this link, once:")
     out.print(f"http://localhost:{port}{CONSOLE}/invitation/{secret}\n", soft_wrap=True)

@@ -14,6 +14,7 @@ from dealer_agent.storage.console.people import (
     find_by_email,
     is_last,
     members_of,
+    memberships_of,
     remove_membership,
     set_membership,
 )
@@ -33,11 +34,16 @@ class NotInvited(CorrectableError):  # noqa: N818 - it says what happened
 
 @dataclass(frozen=True)
 class Members:
-    """The people of a dealer, or those of the installation (ALL_DEALERS). `owner` has the rows."""
+    """The people of a dealer, or those of the installation (ALL_DEALERS). `owner` has the rows.
+
+    `by_operator`: a command of the machine acts. An owner at a page may not invite a person of another dealer: with the
+    link, the owner could sign in as that person there.
+    """
 
     store: Store
     owner: str
     for_dealer: str
+    by_operator: bool = False
 
     def invite(
         self, email: str, role: str, rooftops: Collection[str], by: str, *, now: datetime | None = None
@@ -53,6 +59,7 @@ class Members:
         secret = new_token()
         with self.store.write(self.owner, now) as tx:
             person = find_by_email(tx, address)
+            self._check_dealers(tx, person)
             self._check_room(tx, person)
             if person is not None:
                 self._check_last(tx, person.person_id, role)
@@ -85,6 +92,11 @@ class Members:
         """Raises NotInvited if the dealer would have no owner."""
         if role != "owner" and is_last(tx, person_id, self.for_dealer, "owner"):
             raise NotInvited("a dealer keeps at least one owner: make somebody else an owner first")
+
+    def _check_dealers(self, tx: Transaction, person: Person | None) -> None:
+        others = () if person is None else memberships_of(tx, person.person_id)
+        if not self.by_operator and any(each.for_dealer != self.for_dealer for each in others):
+            raise NotInvited("this address cannot be invited here: ask the operator of the service to do it")
 
     def _check_room(self, tx: Transaction, person: Person | None) -> None:
         members = members_of(tx, self.for_dealer)
