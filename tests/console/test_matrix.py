@@ -3,6 +3,7 @@
 The cases are made from the table of routes, so a new route is in them.
 """
 
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
@@ -14,6 +15,7 @@ from tests.server.dealership import Dealership
 from tests.storage.service_role import prepared_schema
 
 from dealer_agent.console.acts import OPERATOR, ROLES, Act
+from dealer_agent.console.invitations import Members
 from dealer_agent.console.routes import MENU, ROUTES, Route
 from dealer_agent.server.tokens import hash_secret
 from dealer_agent.storage.console.people import Person
@@ -63,6 +65,19 @@ class Place:
         for dealer in (OWN, FOREIGN):
             pat = add_member(self._store, "manager", email="pat@example.com", dealer=dealer, owner=ALL_DEALERS)
         return pat
+
+    def browser_of(self, person: Person) -> Browser:
+        return sign_in(self.on, self._store, person, owner=ALL_DEALERS, origin=PUBLIC_URL)
+
+    def invite_by_operator(self, email: str) -> str:
+        """The path of an invitation to the other dealer, made by a command."""
+        members = Members(self._store, ALL_DEALERS, FOREIGN, by_operator=True)
+        return f"/console/invitation/{members.invite(email, 'owner', (), 'test')[1]}"
+
+    def accept(self, path: str) -> Browser:
+        answer = self.nobody().post(path)
+        assert answer.status_code == 303
+        return Browser(self.on, answer.headers["set-cookie"].partition("=")[2].partition(";")[0], PUBLIC_URL)
 
     def nobody(self) -> Browser:
         return Browser(self.on, origin=PUBLIC_URL)
@@ -151,6 +166,31 @@ def test_an_owner_cannot_take_over_a_person_of_another_dealer(place: Place) -> N
         assert answer.status_code == 422
         assert "ask the operator" in answer.text
         assert "/console/invitation/" not in answer.text
+
+
+def test_an_owner_neither_sees_nor_ends_the_sessions_of_a_person_of_another_dealer(place: Place) -> None:
+    owner, pat = place.browser("owner"), place.person_of_both()
+    there = place.browser_of(pat)
+    page = owner.get(f"/console/d/{OWN}/people/{pat.person_id}").text
+    assert "also belongs to another dealer" in page
+    assert "Test browser" not in page
+    assert owner.post(f"/console/d/{OWN}/people/{pat.person_id}/remove").status_code == 303
+    assert there.get(f"/console/d/{FOREIGN}").status_code == 200
+    assert there.get(f"/console/d/{OWN}").status_code == 404
+
+
+def test_an_account_that_an_owner_made_gets_no_other_dealer_before_its_person_is_invited(place: Place) -> None:
+    """The owner invites an address of somebody else, and uses the link; then the operator invites that person."""
+    owner = place.browser("owner")
+    form = {"email": "victim@example.com", "role": "viewer"}
+    path = re.search(r"/console/invitation/[^\"]+", owner.post(f"/console/d/{OWN}/people/invite", form).text)
+    assert path is not None
+    pretended = place.accept(path[0])
+    link = place.invite_by_operator("victim@example.com")
+    assert pretended.get(f"/console/d/{FOREIGN}").status_code in (303, 404)
+    victim = place.accept(link)
+    assert pretended.get("/console/account").headers["location"].startswith("/console/sign-in")
+    assert victim.get("/console/account").status_code == 200
 
 
 def test_a_dangerous_act_asks_again_who_it_is(place: Place) -> None:

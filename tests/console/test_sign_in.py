@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
+import anyio
 import httpx
 import pyotp
 import pytest
@@ -16,7 +17,13 @@ from tests.server.dealership import NO_LIMITS, Dealership, run_dealership, set_u
 from dealer_agent.console.challenges import SECONDS, is_challenge, new_challenge
 from dealer_agent.console.requests import IDLE, safe_next
 from dealer_agent.server.tokens import hash_secret
-from dealer_agent.storage.console.sign_ins import MOST_SESSIONS, prove_session, touch_session
+from dealer_agent.storage.console.sign_ins import (
+    LONGEST_SESSION,
+    MOST_SESSIONS,
+    prove_session,
+    start_session,
+    touch_session,
+)
 
 pytestmark = pytest.mark.outside_protocol("console")
 
@@ -45,7 +52,10 @@ def sam(signed_in: SignedIn) -> Known:
     secret = re.search(r"<code>([A-Z2-7]{32})</code>", page)
     assert secret is not None
     known = Known(browser, "sam@example.com", secret[1])
-    saved = browser.post("/console/account/password", {"password": PASSWORD, "code": known.code(-1)})
+    number = re.search(r'name="number" value="([^"]+)"', page)
+    assert number is not None
+    form = {"password": PASSWORD, "code": known.code(-1), "number": number[1]}
+    saved = browser.post("/console/account/password", form)
     assert saved.headers["location"].endswith("said=password-set")
     return known
 
@@ -240,3 +250,71 @@ def test_a_member_of_no_dealer_has_no_page(console: Dealership) -> None:
     with console.store() as store:
         browser = sign_in(console, store, add_member(store, "nothing", email="ex@example.com"))
     assert browser.get(ROOT).status_code in (403, 404)
+
+
+def test_one_address_cannot_keep_a_person_out(tmp_path: Path, stocked: Path) -> None:
+    set_up(tmp_path / "dealer", SERVICE + NO_LIMITS + 'sign_ins = "3/minute"\n', stocked=stocked)
+    with run_dealership(tmp_path / "dealer") as opened:
+        for number in range(8):
+            form = {"email": f"other-{number}@example.com" if number < 3 else "sam@example.com", "password": "wrong"}
+            Browser(opened).post("/console/sign-in", form | {"code": "1"})
+        opened.client_address = "203.0.113.9"
+        form = {"email": "sam@example.com", "password": "wrong", "code": "1"}
+        assert Browser(opened).post("/console/sign-in", form).status_code == 401, "no attempt counted against sam"
+
+
+def test_slow_forms_of_one_address_keep_nobody_waiting(console: Dealership, signed_in: SignedIn) -> None:
+    owner, sent = signed_in(), anyio.Event()
+
+    async def slow(_: int) -> None:
+        first = True
+
+        async def receive() -> dict[str, object]:
+            nonlocal first
+            if first:
+                first = False
+                return {"type": "http.request", "body": b"email=", "more_body": True}
+            await sent.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(_: object) -> None:
+            return
+
+        headers = [(b"host", b"agent.test"), (b"origin", ORIGIN.encode())]
+        scope = {"type": "http", "method": "POST", "path": "/console/sign-in", "query_string": b"", "headers": headers}
+        await console.app({**scope, "client": ("198.51.100.99", 1), "state": {}}, receive, send)
+
+    tasks = [console.portal.start_task_soon(slow, number) for number in range(40)]
+    assert owner.get("/console/account").status_code == 200
+    console.portal.call(sent.set)
+    for task in tasks:
+        task.result(30)
+
+
+def test_a_new_password_ends_all_other_sessions(console: Dealership, sam: Known) -> None:
+    form = {"email": sam.email, "password": PASSWORD, "code": sam.code()}
+    other = Browser(console)
+    cookie = other.post("/console/sign-in", form).headers["set-cookie"]
+    other.secret = cookie.partition("=")[2].partition(";")[0]
+    assert other.get("/console/account").status_code == 200
+    page = sam.browser.get("/console/account/password").text
+    secret = re.search(r"<code>([A-Z2-7]{32})</code>", page)
+    number = re.search(r'name="number" value="([^"]+)"', page)
+    assert secret is not None
+    assert number is not None
+    assert secret[1] != sam.secret, "each set-up has a secret of its own"
+    new = {"password": PASSWORD + "!", "code": Known(other, sam.email, secret[1]).code(), "number": number[1]}
+    assert sam.browser.post("/console/account/password", new).status_code == 303
+    assert other.get("/console/account").status_code == 303
+    assert sam.browser.get("/console/account").status_code == 200
+
+
+def test_a_session_ends_at_its_age_however_often_it_is_used(console: Dealership) -> None:
+    with console.store() as store:
+        person = add_member(store, "owner")
+        old = datetime.now(UTC) - LONGEST_SESSION
+        with store.write(DEALER, old) as tx:
+            start_session(tx, person.person_id, hash_secret("old"), address="", browser="", proved=True, idle=IDLE)
+        with store.write(DEALER) as tx:
+            touch_session(tx, hash_secret("old"))
+    assert Browser(console, "old").get("/console/account").status_code == 303

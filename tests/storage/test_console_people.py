@@ -29,6 +29,19 @@ def winners(store: Store, take: Callable[[Transaction], object]) -> int:
         return sum(threads.map(one, range(8)))
 
 
+def invitation(person: Person) -> sign_ins.Invitation:
+    return sign_ins.Invitation(
+        person_id=person.person_id,
+        for_dealer="north",
+        role="sales",
+        rooftops=b"[]",
+        by_operator=False,
+        invited_by="owner@example.com",
+        created_at=NOW,
+        expires_at=NOW + timedelta(days=1),
+    )
+
+
 @pytest.fixture
 def sam(store: Store) -> Person:
     with store.write(OWNER, NOW) as tx:
@@ -48,7 +61,7 @@ def test_an_address_belongs_to_one_person(store: Store, sam: Person) -> None:
 
 def test_an_invitation_a_code_and_a_recovery_code_work_for_one_of_many(store: Store, sam: Person) -> None:
     with store.write(OWNER, NOW) as tx:
-        sign_ins.add_invitation(tx, sam.person_id, b"token", "owner@example.com", NOW + timedelta(days=1))
+        sign_ins.add_invitation(tx, b"token", invitation(sam))
         people.set_totp(tx, sam.person_id, 1)
     assert winners(store, lambda tx: sign_ins.take_invitation(tx, b"token")) == 1
     assert winners(store, lambda tx: people.use_totp_step(tx, sam.person_id, 7)) == 1
@@ -58,16 +71,16 @@ def test_an_invitation_a_code_and_a_recovery_code_work_for_one_of_many(store: St
 
 def test_an_invitation_expires(store: Store, sam: Person) -> None:
     with store.write(OWNER, NOW) as tx:
-        sign_ins.add_invitation(tx, sam.person_id, b"token", "owner@example.com", NOW + timedelta(days=1))
+        sign_ins.add_invitation(tx, b"token", invitation(sam))
     with store.read(OWNER, NOW + timedelta(days=1)) as tx:
         assert sign_ins.find_invitation(tx, b"token") is None
-        assert sign_ins.list_invitations(tx) == []
+        assert sign_ins.list_invitations(tx, "north") == []
 
 
 def test_a_newer_invitation_replaces_the_older_one(store: Store, sam: Person) -> None:
     with store.write(OWNER, NOW) as tx:
         for token in (b"old", b"new"):
-            sign_ins.add_invitation(tx, sam.person_id, token, "owner@example.com", NOW + timedelta(days=1))
+            sign_ins.add_invitation(tx, token, invitation(sam))
         assert sign_ins.find_invitation(tx, b"old") is None
         assert sign_ins.find_invitation(tx, b"new") is not None
 
@@ -84,7 +97,7 @@ def test_a_removed_person_leaves_nothing(store: Store, sam: Person) -> None:
     with store.write(OWNER, NOW) as tx:
         sign_ins.add_passkey(tx, sam.person_id, b"id", b"key", 0, "Phone")
         sign_ins.start_session(tx, sam.person_id, b"hash", address="", browser="", proved=True, idle=IDLE)
-        sign_ins.add_invitation(tx, sam.person_id, b"token", "owner@example.com", NOW + timedelta(days=1))
+        sign_ins.add_invitation(tx, b"token", invitation(sam))
         people.remove_members(tx, "north")
         assert people.find_person(tx, sam.person_id) is None
         assert sign_ins.find_passkey(tx, b"id") is None

@@ -12,8 +12,7 @@ from dealer_agent.console.acts import OPERATOR, ROLE_WORDS, ROLES
 from dealer_agent.console.invitations import VALID, Members
 from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.server.served_dealers import CONSOLE
-from dealer_agent.storage.console.people import Person, find_person, members_of
-from dealer_agent.storage.console.sign_ins import list_invitations
+from dealer_agent.storage.console.people import Person
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -59,21 +58,19 @@ def people(owner: Owner) -> Table:
     """List the people of the dealer. Without --dealer, the operators of an installation."""
     members = _members(owner)
     with owner.store.read(members.owner) as tx:
-        invited = {each.person_id: each.expires_at for each in list_invitations(tx)}
-        found = [(find_person(tx, each.person_id), each) for each in members_of(tx, members.for_dealer)]
+        found = members.people(tx)
     rows = [
         (
             person.email,
             member.role,
             ", ".join(member.rooftops) or "all",
             owner.local(person.signed_in_at),
-            owner.local(invited.get(person.person_id)),
+            owner.local(until),
         )
-        for person, member in found
-        if person is not None
+        for person, member, until in found
     ]
     columns = ("E-mail", "Role", "Rooftops", "Signed in", "Invited until")
-    return Table("People", columns, sorted(rows), empty="Nobody yet: dealer-agent console invite EMAIL --role owner")
+    return Table("People", columns, rows, empty="Nobody yet: dealer-agent console invite EMAIL --role owner")
 
 
 @command(app, "remove", OWNER)
@@ -92,8 +89,7 @@ def _members(owner: Owner) -> Members:
 
 def _find(owner: Owner, members: Members, email: str) -> Person:
     with owner.store.read(members.owner) as tx:
-        found = [find_person(tx, each.person_id) for each in members_of(tx, members.for_dealer)]
-    known = {person.email: person for person in found if person is not None}
+        known = {each.person.email: each.person for each in members.people(tx)}
     if email.lower() not in known:
         fail(f"There is no person {plain(email)}{did_you_mean(email, list(known))}: see dealer-agent console people")
     return known[email.lower()]

@@ -70,6 +70,7 @@ class Act(Enum):
     SEE_ACCESS_LOG = _for("see the access log", "owner")
     SEE_PEOPLE = _for("see the people", "owner")
     CHANGE_PEOPLE = _for("invite or remove people", "owner", again=True)
+    CHECK_HEALTH = _for("run the checks", *_HEADS)
     SEE_HEALTH = _for("see the health of the service", *_HEADS, "viewer")
 
     def allows(self, role: str | None) -> bool:

@@ -8,7 +8,8 @@ import asyncio
 import re
 import threading
 import traceback
-from collections.abc import Coroutine, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 import structlog
@@ -45,13 +46,20 @@ from dealer_agent.storage.isolation import ALL_DEALERS
 
 log = structlog.get_logger()
 
+Answered = TypeVar("Answered")
+
 THREADS = 2
 MOST_WAITING = 32
 """How many requests may wait for a thread."""
 CONNECTIONS = 3
 """The most connections to PostgreSQL."""
+MOST_READING_OF_ADDRESS = 4
+"""How many bodies the console reads at a time from one IP address."""
 FORM_BYTES = 256 * 1024
 """The largest body of a form. Settings are the largest."""
+STRANGERS_FORM_BYTES = 16 * 1024
+STRANGERS_FORM_SECONDS = 5.0
+"""The largest body, and the longest time, of a form that needs no session."""
 MOST_FIELDS = 500
 LONGEST_QUERY = 2_000
 BODY_SECONDS = 30.0
@@ -88,6 +96,7 @@ class Console:
         default_factory=lambda: ThreadPoolExecutor(THREADS, thread_name_prefix="console")
     )
     _waiting: int = 0
+    _reading: Counter[str] = field(default_factory=Counter)
     _loop: asyncio.AbstractEventLoop | None = None
     _opening: threading.Lock = field(default_factory=threading.Lock)
     _opened: OpenInstallation | None = None
@@ -183,8 +192,6 @@ class Console:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         if scope["method"] == "POST" and headers.get("origin") != place.origin:
             return self._plain(403, "This form is from elsewhere", FOREIGN_PAGE)
-        if self._waiting >= MOST_WAITING:
-            return self._plain(503, "Busy", BUSY)
         query_string = scope["query_string"][:LONGEST_QUERY].decode("latin-1")
         request = ConsoleRequest(
             console=self,
@@ -201,19 +208,42 @@ class Console:
             is_poll="hx-request" in headers,
             session_hash=session_hash(headers.get("cookie", ""), place),
         )
+        try:
+            refusal = await self._in_thread(self._begin, route, request)
+            if refusal is not None:
+                return refusal
+            # Only a person who may do this can make the service read a large body.
+            await self._read(route, request, scope, receive)
+            return await self._in_thread(self._answer, route, request)
+        finally:
+            if request.upload is not None:
+                request.upload.file.close()
+
+    async def _in_thread(
+        self, work: Callable[[Route, ConsoleRequest], Answered], route: Route, request: ConsoleRequest
+    ) -> Answered:
+        """Does a part of a request in a thread of the console. Raises Answer if too many wait for one."""
+        if self._waiting >= MOST_WAITING:
+            raise Answer(503, "Busy", BUSY)
         self._waiting += 1
         try:
             assert self._loop is not None
-            refusal = await self._loop.run_in_executor(self._threads, self._begin, route, request)
-            if refusal is not None:
-                return refusal
-            # Only a person who may do this can make the service read a body.
-            await _read_form(route, request, scope, receive)
-            return await self._loop.run_in_executor(self._threads, self._answer, route, request)
+            return await self._loop.run_in_executor(self._threads, work, route, request)
         finally:
             self._waiting -= 1
-            if request.upload is not None:
-                request.upload.file.close()
+
+    async def _read(self, route: Route, request: ConsoleRequest, scope: Scope, receive: Receive) -> None:
+        """Reads the body of a form. Slow clients wait apart, so that they keep nobody else waiting. Raises Answer."""
+        if request.method != "POST":
+            return
+        if self._reading[request.address] >= MOST_READING_OF_ADDRESS:
+            raise Answer(503, "Busy", BUSY)
+        self._reading[request.address] += 1
+        try:
+            await _read_form(route, request, scope, receive)
+        finally:
+            self._reading[request.address] -= 1
+            self._reading += Counter()
 
     def _begin(self, route: Route, request: ConsoleRequest) -> Response | None:
         """Finds the session, the dealer and the role of a request. A response ends it here."""
@@ -311,10 +341,10 @@ def _fields(text: str) -> Mapping[str, Sequence[str]]:
 
 async def _read_form(route: Route, request: ConsoleRequest, scope: Scope, receive: Receive) -> None:
     """Reads the body of a form, of JSON, or with a file. Raises ProtocolError and ClientGoneError."""
-    if request.method != "POST":
-        return
     if not route.upload_bytes:
-        request.body = await read_body(receive, FORM_BYTES, BODY_SECONDS)
+        known = route.act.value.needs_session
+        limits = (FORM_BYTES, BODY_SECONDS) if known else (STRANGERS_FORM_BYTES, STRANGERS_FORM_SECONDS)
+        request.body = await read_body(receive, *limits)
         request.form = _fields(request.body.decode("latin-1")) if not route.is_json else {}
         return
     try:

@@ -152,7 +152,7 @@ ROUTES = (
     _post("/d/{dealer}/privacy/erase/confirmed", Act.ERASE_CUSTOMER, erasures.erase_person),
     _get("/d/{dealer}/privacy/log", Act.SEE_ACCESS_LOG, privacy.show_log),
     _get("/d/{dealer}/health", Act.SEE_HEALTH, health.show),
-    _post("/d/{dealer}/health", Act.SEE_HEALTH, health.check),
+    _post("/d/{dealer}/health", Act.CHECK_HEALTH, health.check),
     _get("/d/{dealer}/settings", Act.SEE_SETTINGS, settings.show),
     _get("/d/{dealer}/settings/file", Act.CHANGE_SETTINGS, settings.show_file),
     _post("/d/{dealer}/settings/preview", Act.CHANGE_SETTINGS, settings.preview),

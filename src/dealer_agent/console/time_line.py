@@ -1,6 +1,6 @@
 """The time line of a lead: what happened, newest first, with short texts."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -48,14 +48,17 @@ class Entry(NamedTuple):
     is_bad: bool = False
 
 
-def time_line(dealer: OpenDealer, whole: WholeLead) -> list[Entry]:
-    """What happened to a lead, newest first, in the time zone of its rooftop."""
+def time_line(dealer: OpenDealer, whole: WholeLead, sees: Callable[[str | None], bool]) -> list[Entry]:
+    """What happened to a lead, newest first, in the time zone of its rooftop.
+
+    `sees` says whether the person may see the visits of a rooftop.
+    """
     clock = dealer.clock(whole.lead.rooftop)
     found = [
         *_received(whole),
         *_consents(whole),
         *_additions(whole),
-        *_visits(dealer, whole),
+        *_visits(dealer, whole, sees),
         *map(_delivery, whole.deliveries),
         *(Entry(note.at, f"Note of {note.written_by}", _shown(note.text or "erased")) for note in whole.notes),
     ]
@@ -113,8 +116,10 @@ def _facts(changes: dict[str, Any]) -> Iterator[tuple[str, Any]]:
             yield f"{part.replace('_', ' ')}, {name.replace('_', ' ')}", value
 
 
-def _visits(dealer: OpenDealer, whole: WholeLead) -> Iterator[Entry]:
+def _visits(dealer: OpenDealer, whole: WholeLead, sees: Callable[[str | None], bool]) -> Iterator[Entry]:
     for visit in whole.details.visits:
+        if not sees(visit.rooftop):
+            continue
         name = VISITS.get(visit.kind, "visit").capitalize()
         made = "booked" if visit.starts_at is not None else "asked for, without a time yet"
         yield Entry(visit.created_at, f"{name} {made}, {visit.rooftop}{_when(dealer, visit)}")

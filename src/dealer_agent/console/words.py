@@ -63,3 +63,4 @@ FILE_IS_ELSEWHERE = (
 )
 FILE_IS_BEING_READ = "The file is still being read. Wait until its page says what it changes."
 FAILED = "The service could not do this. Please try again. If it happens again, tell whoever looks after the service."
+TOO_DEEP = "Arrays or tables are too deep inside one another. Nothing was changed."

@@ -27,6 +27,8 @@ from dealer_agent.protocol.requests import VisitKind
 
 HOME = frozenset({"US", "PR", "VI", "GU", "AS", "MP"})
 """The countries (ISO 3166) that an abbreviation is likely to mean: the United States and their territories."""
+OWN_VARIABLES = frozenset({"DATABASE_URL", "DATABASE_ADMIN_URL", "DEALER_AGENT_KEYS", "RATE_LIMIT_URL"})
+"""The environment variables of the service itself. No setting sends their values elsewhere."""
 _MOST = 3
 _WINTER, _SUMMER = datetime(2026, 1, 15, tzinfo=UTC), datetime(2026, 7, 15, tzinfo=UTC)
 
@@ -237,6 +239,8 @@ def read_environment_name(value: str) -> str:
     """The name of an environment variable that has a secret. Secrets are never in `dealer.toml`."""
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
         raise ValueError("must be the name of an environment variable that holds the secret, such as 'CRM_SECRET'")
+    if value in OWN_VARIABLES:
+        raise ValueError(f"{value} is for the service itself, and is never sent; name another variable")
     return value
 
 

@@ -11,6 +11,7 @@ from dealer_agent.console.requests import IDLE, ConsoleRequest, not_found, redir
 from dealer_agent.console.words import LAST_WAY, WRONG_CODE, WRONG_PASSKEY
 from dealer_agent.encryption.passwords import check_new_password, hash_password
 from dealer_agent.storage.console import people, sign_ins
+from dealer_agent.storage.transaction import Transaction
 
 LONGEST_NAME = 60
 
@@ -58,16 +59,20 @@ def remove_passkey(request: ConsoleRequest) -> Response:
             refuse(LAST_WAY)
         if not sign_ins.remove_passkey(tx, request.who.person_id, credential_id):
             not_found("There is no such passkey.")
+        _changed(tx, request)
     return redirect(request.console.url("account", said="passkey-removed"))
 
 
 def show_password(request: ConsoleRequest, status: int = 200, problem: str = "") -> Response:
-    """The page to choose a password, with the secret of new one-time codes."""
-    number = _next_number(request)
+    """The page to choose a password, with the secret of new one-time codes. A problem keeps the secret of before."""
+    given = request.text("number", 200)
+    number = request.credentials.read_totp(request.who.person_id, given)
+    if number is None:
+        number, given = request.credentials.new_totp(request.who.person_id)
     link = request.credentials.totp_link(request.who, number)
     secret = request.credentials.totp_secret(request.who.person_id, number)
     code = markup(qr_code(link))
-    return request.page("password.html", status, problem=problem, link=link, secret=secret, qr=code)
+    return request.page("password.html", status, problem=problem, link=link, secret=secret, qr=code, number=given)
 
 
 def set_password(request: ConsoleRequest) -> Response:
@@ -77,7 +82,9 @@ def set_password(request: ConsoleRequest) -> Response:
         check_new_password(password)
     except ValueError as problem:
         return show_password(request, 422, f"{problem}.".capitalize())
-    number = _next_number(request)
+    number = request.credentials.read_totp(request.who.person_id, request.text("number", 200))
+    if number is None:
+        return show_password(request, 422, WRONG_CODE)
     step = request.credentials.is_totp(request.who.person_id, number, request.text("code", 100), request.now)
     if step is None:
         return show_password(request, 422, WRONG_CODE)
@@ -86,7 +93,7 @@ def set_password(request: ConsoleRequest) -> Response:
         people.set_password(tx, request.who.person_id, hashed)
         people.set_totp(tx, request.who.person_id, number)
         people.use_totp_step(tx, request.who.person_id, step)
-        prove(tx, request)
+        _changed(tx, request)
     return redirect(request.console.url("account", said="password-set"))
 
 
@@ -96,6 +103,8 @@ def new_codes(request: ConsoleRequest) -> Response:
     with request.opened.store.write(request.opened.owner, request.now) as tx:
         if not people.replace_recovery(tx, request.who, stored):
             refuse("The codes have changed meanwhile. Please try again.", 409)
+        if request.is_proved:
+            _changed(tx, request)
     return request.page("recovery_codes.html", codes=shown)
 
 
@@ -106,6 +115,8 @@ def end_session(request: ConsoleRequest) -> Response:
     return redirect(request.console.url("account", said="session-ended"))
 
 
-def _next_number(request: ConsoleRequest) -> int:
-    """The number of the next secret of one-time codes. The one in use stays until the next one is confirmed."""
-    return (request.who.totp_number or 0) + 1
+def _changed(tx: Transaction, request: ConsoleRequest) -> None:
+    """After a change of how the person signs in: it is proved here, and all other sessions end."""
+    assert request.session_hash is not None, "the act needs a session"
+    prove(tx, request)
+    sign_ins.end_others(tx, request.who.person_id, request.session_hash)

@@ -95,9 +95,12 @@ def _month(request: ConsoleRequest) -> Month | None:
     if not text:
         return None
     try:
-        return Month.parse(text)
+        month = Month.parse(text)
     except ValueError as problem:
         refuse(f"{problem}.")
+    if month > Month.of(request.now, request.of.profile.timezone):
+        refuse("This month has not begun.")
+    return month
 
 
 def _months(newest: Month, oldest: Month | None, chosen: Month) -> list[Month]:

@@ -168,7 +168,7 @@ def _open(request: ConsoleRequest) -> WholeLead:
 def _shown(request: ConsoleRequest, whole: WholeLead) -> dict[str, Any]:
     """What the page of a lead shows."""
     document, lead, page = lead_document(request.of, whole), whole.lead, request.page_number()
-    entries = time_line(request.of, whole)
+    entries = time_line(request.of, whole, request.sees)
     visits = [
         VisitCard(visit, shown["starts"], _facts(shown["request"])[:MOST_ASKED], _possible(visit.state_at(request.now)))
         for visit, shown in zip(whole.details.visits, document["appointments"], strict=True)

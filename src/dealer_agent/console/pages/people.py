@@ -3,20 +3,20 @@
 from starlette.responses import Response
 
 from dealer_agent.console.acts import ROLE_WORDS, ROLES
-from dealer_agent.console.invitations import Members
-from dealer_agent.console.requests import IDLE, ConsoleRequest, not_found
-from dealer_agent.storage.console.people import Membership, Person, find_person, members_of
-from dealer_agent.storage.console.sign_ins import Session, list_invitations, sessions_of
+from dealer_agent.console.invitations import Listed, Members
+from dealer_agent.console.requests import IDLE, ConsoleRequest, not_found, refuse
+from dealer_agent.storage.console.sign_ins import Session, sessions_of
 from dealer_agent.storage.console.sign_ins import end_session as end_stored
+from dealer_agent.storage.privacy.accesses import log_access
+
+ALL_ROOFTOPS = "*"
 
 
 def list_(request: ConsoleRequest) -> Response:
-    """All people of the dealer."""
+    """All people of the dealer, and those who are invited."""
     with request.opened.store.read(request.opened.owner, request.now) as tx:
-        members = members_of(tx, request.of.profile.id)
-        found = [(person, each) for each in members if (person := find_person(tx, each.person_id)) is not None]
-        invited = {each.person_id: each.expires_at for each in list_invitations(tx)}
-    return request.page("people.html", people=sorted(found, key=lambda each: each[0].email), invited=invited)
+        people = _members(request).people(tx)
+    return request.page("people.html", people=people)
 
 
 def show_invite(request: ConsoleRequest) -> Response:
@@ -26,45 +26,67 @@ def show_invite(request: ConsoleRequest) -> Response:
 
 def invite(request: ConsoleRequest) -> Response:
     """Makes an invitation, and shows its link once."""
-    return _invited(request, request.text("email", 254), request.text("role", 20), _rooftops(request))
+    role = request.text("role", 20)
+    return _invited(request, request.text("email", 254), role, _rooftops(request, role))
 
 
 def show(request: ConsoleRequest) -> Response:
     """One person: role, sessions, and what can be done."""
-    person, member, sessions = _read(request)
-    return request.page("person.html", person=person, of=member, sessions=sessions, roles=ROLES, role_words=ROLE_WORDS)
+    found, sessions, is_shared = _read(request)
+    return request.page(
+        "person.html",
+        person=found.person,
+        of=found.member,
+        sessions=sessions,
+        is_shared=is_shared,
+        roles=ROLES,
+        role_words=ROLE_WORDS,
+    )
 
 
 def set_role(request: ConsoleRequest) -> Response:
     """Gives a person another role."""
-    person, _, _ = _read(request)
-    _members(request).change(person.person_id, request.text("role", 20), _rooftops(request))
+    found, _, _ = _read(request)
+    role = request.text("role", 20)
+    _members(request).change(found.person.person_id, role, _rooftops(request, role))
+    _record(request, f"{found.person.email} is {role} now")
     return request.go("people", said="role-changed")
 
 
 def invite_again(request: ConsoleRequest) -> Response:
     """Invites a person again who has lost everything."""
-    person, member, _ = _read(request)
-    return _invited(request, person.email, member.role, member.rooftops)
+    found, _, _ = _read(request)
+    return _invited(request, found.person.email, found.member.role, found.member.rooftops)
 
 
 def remove(request: ConsoleRequest) -> Response:
     """Removes a person from the dealer."""
-    person, _, _ = _read(request)
-    _members(request).remove(person.person_id)
+    found, _, _ = _read(request)
+    _members(request).remove(found.person.person_id)
+    _record(request, f"{found.person.email} is removed")
     return request.go("people", said="person-removed")
 
 
 def end_session(request: ConsoleRequest) -> Response:
     """Ends a session of a person."""
-    person, _, _ = _read(request)
+    found, sessions, _ = _read(request)
+    chosen = request.text("session", 40)
+    if all(each.session_id != chosen for each in sessions):
+        not_found("There is no such session.")
     with request.opened.store.write(request.opened.owner, request.now) as tx:
-        end_stored(tx, person.person_id, request.text("session", 40))
-    return request.go("people", person.person_id, said="session-ended")
+        end_stored(tx, found.person.person_id, chosen)
+    return request.go("people", found.person.person_id, said="session-ended")
+
+
+def _record(request: ConsoleRequest, what: str) -> None:
+    """Adds to the access log what was done to a person: who may see customers is part of who saw them."""
+    with request.of.lock() as tx:
+        log_access(tx, request.actor, f"console: {what}", leads=0)
 
 
 def _invited(request: ConsoleRequest, email: str, role: str, rooftops: tuple[str, ...]) -> Response:
     person, secret = _members(request).invite(email, role, rooftops, request.actor)
+    _record(request, f"{person.email} is invited as {role}")
     link = request.place.origin + request.console.url("invitation", secret)
     return request.page("invited.html", person=person, link=link)
 
@@ -73,17 +95,26 @@ def _members(request: ConsoleRequest) -> Members:
     return Members(request.opened.store, request.opened.owner, request.of.profile.id)
 
 
-def _rooftops(request: ConsoleRequest) -> tuple[str, ...]:
-    """The rooftops of the form that the dealer has."""
-    return tuple(each.name for each in request.of.profile.rooftops if each.name in request.form.get("rooftop", ()))
+def _rooftops(request: ConsoleRequest, role: str) -> tuple[str, ...]:
+    """The rooftops of a salesperson; none for all. Nobody gets all rooftops because a name is not known any more."""
+    names = {each.name for each in request.of.profile.rooftops}
+    given = set(request.form.get("rooftop", ()))
+    if role != "sales" or len(names) == 1 or ALL_ROOFTOPS in given:
+        return ()
+    if not given or not given <= names:
+        refuse("Choose the rooftops of the salesperson, or all rooftops.")
+    return tuple(sorted(given))
 
 
-def _read(request: ConsoleRequest) -> tuple[Person, Membership, list[Session]]:
-    """The person of the path, who belongs to the dealer."""
+def _read(request: ConsoleRequest) -> tuple[Listed, list[Session], bool]:
+    """The person of the path, who belongs to the dealer, their sessions, and whether they belong to others too.
+
+    The sessions of a person who also belongs to another dealer are not this dealer's.
+    """
+    members = _members(request)
     with request.opened.store.read(request.opened.owner, request.now) as tx:
-        person = find_person(tx, request.params["person"])
-        members = members_of(tx, request.of.profile.id)
-        member = next((each for each in members if person is not None and each.person_id == person.person_id), None)
-        if person is None or member is None:
+        found = next((each for each in members.people(tx) if each.person.person_id == request.params["person"]), None)
+        if found is None:
             not_found("There is no such person.")
-        return person, member, sessions_of(tx, person.person_id, IDLE)
+        is_shared = members.is_shared(tx, found.person.person_id)
+        return found, [] if is_shared else sessions_of(tx, found.person.person_id, IDLE), is_shared

@@ -11,11 +11,13 @@ from tomlkit.exceptions import TOMLKitError
 
 from dealer_agent.config.settings_problems import SettingsError
 from dealer_agent.console.requests import ConsoleRequest, not_found, refuse
+from dealer_agent.console.words import TOO_DEEP
 from dealer_agent.operations.settings_changes import DealerSettings, sections_of_process, settings_of
 from dealer_agent.reference_pages import DocumentedSetting, SettingsSection, settings_sections
 
-LARGEST = 200_000
+LARGEST = 50_000
 """The most characters of settings that a page can change. Larger ones are changed as a file."""
+MOST_LINES = 3_000
 LONGEST_NOTE = 200
 LONGEST_VALUE = 10_000
 MOST_ENTRIES = 50
@@ -100,7 +102,7 @@ def change(request: ConsoleRequest) -> Response:
     current = _of(request).current()
     try:
         changed = _changed(_small(current.text), place, given, setting)
-    except (TOMLKitError, ValueError, KeyError, IndexError, TypeError) as problem:
+    except (TOMLKitError, RecursionError, ValueError, KeyError, IndexError, TypeError) as problem:
         words = f"This is not a value of TOML. Write {setting.allowed}. ({type(problem).__name__})"
         return request.page("settings_change.html", 422, setting=setting, place=place, value=given, problem=words)
     return _preview(request, changed, current.version, f"{place} changed")
@@ -127,8 +129,8 @@ def _preview(request: ConsoleRequest, text: str, version: str, note: str) -> Res
     before = source.current().text
     try:
         source.check(text)
-    except SettingsError as problem:
-        problems = str(problem).splitlines()
+    except (SettingsError, RecursionError) as problem:
+        problems = str(problem).splitlines() if isinstance(problem, SettingsError) else [TOO_DEEP]
         return request.page("settings_file.html", 422, version=version, text=text, problems=problems)
     lines = list(_difference(before, text))
     return request.page("settings_preview.html", lines=lines, text=text, version=version, note=note[:LONGEST_NOTE])
@@ -144,8 +146,11 @@ def _form_text(request: ConsoleRequest) -> str:
 
 
 def _small(text: str) -> str:
-    if len(text) > LARGEST:
-        refuse(f"These settings have more than {LARGEST:,} characters: change them with dealer-agent dealers edit.")
+    if len(text) > LARGEST or text.count("\n") > MOST_LINES:
+        refuse(
+            f"These settings have more than {LARGEST:,} characters or {MOST_LINES:,} lines: change them with "
+            "dealer-agent dealers edit."
+        )
     return text
 
 

@@ -6,18 +6,18 @@ from starlette.responses import Response
 
 from dealer_agent.console.cookies import set_cookie
 from dealer_agent.console.credentials import use_recovery_code
+from dealer_agent.console.invitations import accept
 from dealer_agent.console.pages.passkeys import go_json, json_response, passkey_answer, problem_json, prove
 from dealer_agent.console.rendering import STATIC, render, static
 from dealer_agent.console.requests import HTML, IDLE, ConsoleRequest, not_found, redirect, safe_next
 from dealer_agent.console.words import BAD_INVITATION, TOO_MANY, WRONG_PASSKEY, WRONG_SIGN_IN
 from dealer_agent.protocol.formats import normal_email
 from dealer_agent.server.tokens import hash_secret, new_token
-from dealer_agent.storage.console.people import find_by_email, find_person, forget_credentials, note_sign_in
+from dealer_agent.storage.console.people import find_by_email, find_person, note_sign_in
 from dealer_agent.storage.console.sign_ins import (
     end_session,
     find_invitation,
     start_session,
-    take_invitation,
 )
 from dealer_agent.storage.transaction import Transaction
 
@@ -45,10 +45,14 @@ def by_password(request: ConsoleRequest) -> Response:
     if wait := _wait(request, email):
         return show(request, 429, TOO_MANY.format(wait))
     password, code = request.form.get("password", [""])[0], request.text("code", 100)
-    with request.opened.store.write(request.opened.owner, request.now) as tx:
-        person = request.credentials.find_by_password(tx, email, password[:500], code)
-        if person is not None:
-            _start(tx, request, person.person_id)
+    person = request.credentials.find_by_password(
+        request.opened.store,
+        request.opened.owner,
+        email,
+        password[:500],
+        code,
+        lambda tx, person_id: _start(tx, request, person_id),
+    )
     if person is None:
         return show(request, 401, WRONG_SIGN_IN)
     return redirect(_next(request))
@@ -105,11 +109,10 @@ def show_invitation(request: ConsoleRequest) -> Response:
 def accept_invitation(request: ConsoleRequest) -> Response:
     """Uses an invitation: what the person signed in with before is forgotten, and a new session begins."""
     with request.opened.store.write(request.opened.owner, request.now) as tx:
-        invitation = take_invitation(tx, hash_secret(request.params["token"]))
-        if invitation is not None:
-            forget_credentials(tx, invitation.person_id)
-            _start(tx, request, invitation.person_id, proved=False)
-    if invitation is None:
+        person_id = accept(tx, hash_secret(request.params["token"]))
+        if person_id is not None:
+            _start(tx, request, person_id, proved=False)
+    if person_id is None:
         return _bad_invitation(request)
     return redirect(request.console.url("account"))
 
@@ -135,10 +138,14 @@ def prove_by_password(request: ConsoleRequest) -> Response:
     if wait := _wait(request, request.who.email):
         return show_proof(request, 429, TOO_MANY.format(wait))
     password, code = request.form.get("password", [""])[0], request.text("code", 100)
-    with request.opened.store.write(request.opened.owner, request.now) as tx:
-        person = request.credentials.find_by_password(tx, request.who.email, password[:500], code)
-        if person is not None:
-            prove(tx, request)
+    person = request.credentials.find_by_password(
+        request.opened.store,
+        request.opened.owner,
+        request.who.email,
+        password[:500],
+        code,
+        lambda tx, _: prove(tx, request),
+    )
     return redirect(_next(request)) if person is not None else show_proof(request, 401, WRONG_SIGN_IN)
 
 
@@ -183,11 +190,13 @@ def _purpose(request: ConsoleRequest) -> str:
 def _wait(request: ConsoleRequest, email: str = "") -> int:
     """The seconds to wait before another attempt of this address, or for this person, whether or not there is one."""
     limits = request.console.process.limits
-    wait = limits.acquire(SIGN_INS_RULE, request.address) or 0
-    if email:
-        of_person = "person " + hashlib.sha256(email.encode()).hexdigest()
-        wait = max(wait, limits.acquire(SIGN_INS_RULE, of_person) or 0)
-    return wait
+    wait = limits.acquire(SIGN_INS_RULE, request.address)
+    # An address that must wait counts against no person: otherwise one address could keep anybody out.
+    if wait is not None or not email:
+        return wait or 0
+    # Who has a session proves again who they are, whatever strangers try.
+    name = email if request.session is None else f"{email} {request.session.session_id}"
+    return limits.acquire(SIGN_INS_RULE, "person " + hashlib.sha256(name.encode()).hexdigest()) or 0
 
 
 def _next(request: ConsoleRequest) -> str:

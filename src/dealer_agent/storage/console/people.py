@@ -106,6 +106,18 @@ DELETE_MEMBERSHIPS_OF_DEALER = delete(memberships).where(
     of_dealer(memberships), memberships.c.for_dealer == bindparam("of_member")
 )
 
+HAS_INVITATION = (
+    select(invitations.c.person_id)
+    .where(of_dealer(invitations), invitations.c.person_id == bindparam("of_person"))
+    .limit(1)
+)
+
+_INVITED_TO = of_dealer(invitations) & (invitations.c.for_dealer == bindparam("of_member"))
+
+FIND_INVITED = select(invitations.c.person_id).where(_INVITED_TO)
+
+DELETE_INVITATIONS_TO = delete(invitations).where(_INVITED_TO)
+
 COUNT_ROLE = select(memberships.c.person_id).where(
     of_dealer(memberships),
     memberships.c.for_dealer == bindparam("of_member"),
@@ -182,16 +194,19 @@ def set_membership(tx: Transaction, person_id: str, for_dealer: str, role: str, 
 
 
 def remove_membership(tx: Transaction, person_id: str, for_dealer: str) -> None:
-    """Takes a person's role for a dealer away. A person without any other role is deleted."""
+    """Takes a person's role for a dealer away. A person without any other role or invitation is deleted."""
     tx.execute(DELETE_MEMBERSHIP, {"of_person": person_id, "of_member": for_dealer})
-    if not memberships_of(tx, person_id):
+    is_invited = tx.execute(HAS_INVITATION, {"of_person": person_id}).scalar() is not None
+    if not memberships_of(tx, person_id) and not is_invited:
         remove_person(tx, person_id)
 
 
 def remove_members(tx: Transaction, for_dealer: str) -> None:
-    """Takes the roles for a removed dealer away. People without any other role are deleted."""
-    for member in members_of(tx, for_dealer):
-        remove_membership(tx, member.person_id, for_dealer)
+    """Takes the roles for a removed dealer away, and the invitations. People without any other role are deleted."""
+    invited = tx.execute(FIND_INVITED, {"of_member": for_dealer}).scalars().all()
+    tx.execute(DELETE_INVITATIONS_TO, {"of_member": for_dealer})
+    for person_id in {*invited, *(member.person_id for member in members_of(tx, for_dealer))}:
+        remove_membership(tx, person_id, for_dealer)
 
 
 def members_of(tx: Transaction, for_dealer: str) -> list[Membership]:

@@ -16,6 +16,8 @@ from dealer_agent.storage.transaction import Transaction
 
 MOST_SESSIONS = 20
 """The most sessions of a person. A new one ends the one that was not used for the longest time."""
+LONGEST_SESSION = timedelta(days=7)
+"""A session ends at this age, however often it is used."""
 TOUCH_AFTER = timedelta(minutes=5)
 """The use of a session is stored at most this often."""
 
@@ -33,9 +35,13 @@ class Passkey(NamedTuple):
 
 
 class Invitation(NamedTuple):
-    """An invitation that was not used yet."""
+    """An invitation that was not used yet. `rooftops` are a JSON array."""
 
     person_id: str
+    for_dealer: str
+    role: str
+    rooftops: bytes
+    by_operator: bool
     invited_by: str
     created_at: datetime
     expires_at: datetime
@@ -82,14 +88,20 @@ FIND_INVITATION = rows_of(invitations, Invitation).where(
     invitations.c.token_hash == bindparam("sought"), invitations.c.expires_at > bindparam("at")
 )
 
-LIST_INVITATIONS = rows_of(invitations, Invitation).where(invitations.c.expires_at > bindparam("at"))
+LIST_INVITATIONS = rows_of(invitations, Invitation).where(
+    invitations.c.for_dealer == bindparam("of_member"), invitations.c.expires_at > bindparam("at")
+)
+
+REPLACE_INVITATION = DELETE_INVITATIONS.where(invitations.c.for_dealer == bindparam("of_member"))
 
 DELETE_INVITATION = delete(invitations).where(of_dealer(invitations), invitations.c.token_hash == bindparam("sought"))
 
 ADD_SESSION = insert(console_sessions)
 
 FIND_SESSION = rows_of(console_sessions, Session).where(
-    console_sessions.c.session_hash == bindparam("sought"), console_sessions.c.used_at > bindparam("since")
+    console_sessions.c.session_hash == bindparam("sought"),
+    console_sessions.c.used_at > bindparam("since"),
+    console_sessions.c.created_at > bindparam("born_after"),
 )
 
 LIST_SESSIONS = (
@@ -109,6 +121,8 @@ END_SESSION = delete(console_sessions).where(
     console_sessions.c.session_id == bindparam("session"),
     console_sessions.c.person_id == bindparam("of_person"),
 )
+
+END_OTHERS = DELETE_SESSIONS.where(console_sessions.c.session_hash != bindparam("sought"))
 
 DELETE_IDLE = delete(console_sessions).where(
     of_dealer(console_sessions), console_sessions.c.used_at <= bindparam("since")
@@ -143,11 +157,15 @@ def remove_passkey(tx: Transaction, person_id: str, credential_id: bytes) -> boo
     return tx.execute(DELETE_PASSKEY, {"of_person": person_id, "sought": credential_id}).rowcount == 1
 
 
-def add_invitation(tx: Transaction, person_id: str, token_hash: bytes, invited_by: str, until: datetime) -> None:
-    """Stores an invitation. It replaces all others of the person."""
-    tx.execute(DELETE_INVITATIONS, {"of_person": person_id})
-    row = Invitation(person_id, invited_by, tx.now, until)._asdict() | {"token_hash": token_hash}
-    tx.execute(ADD_INVITATION, row)
+def add_invitation(tx: Transaction, token_hash: bytes, invitation: Invitation) -> None:
+    """Stores an invitation. It replaces that of the same person for the same dealer."""
+    withdraw_invitation(tx, invitation.person_id, invitation.for_dealer)
+    tx.execute(ADD_INVITATION, invitation._asdict() | {"token_hash": token_hash})
+
+
+def withdraw_invitation(tx: Transaction, person_id: str, for_dealer: str) -> None:
+    """Deletes the invitation of a person for a dealer, if there is one."""
+    tx.execute(REPLACE_INVITATION, {"of_person": person_id, "of_member": for_dealer})
 
 
 def find_invitation(tx: Transaction, token_hash: bytes) -> Invitation | None:
@@ -156,9 +174,9 @@ def find_invitation(tx: Transaction, token_hash: bytes) -> Invitation | None:
     return None if row is None else Invitation(*row)
 
 
-def list_invitations(tx: Transaction) -> list[Invitation]:
-    """The invitations that have not expired."""
-    return [Invitation(*row) for row in tx.execute(LIST_INVITATIONS, {"at": tx.now})]
+def list_invitations(tx: Transaction, for_dealer: str) -> list[Invitation]:
+    """The invitations for a dealer that have not expired."""
+    return [Invitation(*row) for row in tx.execute(LIST_INVITATIONS, {"of_member": for_dealer, "at": tx.now})]
 
 
 def take_invitation(tx: Transaction, token_hash: bytes) -> Invitation | None:
@@ -184,7 +202,8 @@ def start_session(
 
 def find_session(tx: Transaction, session_hash: bytes, idle: timedelta) -> Session | None:
     """The session with this hash, if it was used within `idle`."""
-    row = tx.execute(FIND_SESSION, {"sought": session_hash, "since": tx.now - idle}).one_or_none()
+    values = {"sought": session_hash, "since": tx.now - idle, "born_after": tx.now - LONGEST_SESSION}
+    row = tx.execute(FIND_SESSION, values).one_or_none()
     return None if row is None else Session(*row)
 
 
@@ -209,6 +228,6 @@ def end_session(tx: Transaction, person_id: str, session_id: str) -> bool:
     return tx.execute(END_SESSION, {"of_person": person_id, "session": session_id}).rowcount == 1
 
 
-def end_sessions(tx: Transaction, person_id: str) -> None:
-    """Ends all sessions of a person."""
-    tx.execute(DELETE_SESSIONS, {"of_person": person_id})
+def end_others(tx: Transaction, person_id: str, session_hash: bytes) -> None:
+    """Ends all sessions of a person but one."""
+    tx.execute(END_OTHERS, {"of_person": person_id, "sought": session_hash})

@@ -1,6 +1,6 @@
 """The tables of the console (`storage.schema` has all others, and says what they have in common)."""
 
-from sqlalchemy import BigInteger, LargeBinary, String
+from sqlalchemy import BigInteger, Boolean, LargeBinary, String
 
 from dealer_agent.storage.columns import ExternalText, UtcTime, columns, dealer_table
 
@@ -37,11 +37,13 @@ passkeys = dealer_table(
     key=("credential_id",),
 )
 
-# An invitation works once, until it expires. Its row is deleted when it is used.
+# An invitation works once, until it expires. Its row is deleted when it is used: then the person gets the role.
+# `by_operator`: a command of the machine has made it, and not a person of the dealer.
 invitations = dealer_table(
     "invitations",
-    columns(LargeBinary, "token_hash"),
-    columns(String, "person_id"),
+    columns(LargeBinary, "token_hash", "rooftops"),
+    columns(String, "person_id", "for_dealer", "role"),
+    columns(Boolean, "by_operator"),
     columns(ExternalText, "invited_by"),
     columns(UtcTime, "created_at", "expires_at"),
     key=("token_hash",),

@@ -468,8 +468,9 @@ def _make_tables_of_console() -> None:
     _table(
         "invitations",
         "token_hash",
-        text="person_id invited_by",
-        data="token_hash",
+        text="person_id for_dealer role invited_by",
+        data="token_hash rooftops",
+        flags="by_operator",
         numbers="created_at expires_at",
         indexes=["person_id"],
     )
