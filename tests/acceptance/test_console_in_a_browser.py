@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from tests.acceptance.asking import asked, lead
+from tests.acceptance.asking import asked, body, lead
 from tests.acceptance.dealers import HONDA_VIN, stocked_dealer
-from tests.acceptance.running import serving, succeed
+from tests.acceptance.running import Running, serving, succeed
 from tests.acceptance.test_javascript_client import JS, installed
 from tests.console.payloads import PAYLOADS
 
@@ -34,6 +34,46 @@ PICTURES = os.environ.get("CONSOLE_PICTURES", "")
 """A folder in which the pictures of all pages are kept, for a person to look at."""
 
 
+ACTS: dict[str, Any] = {
+    "replayed": 401,
+    "mark": "The lead is marked.",
+    "note": "The note is added.",
+    # The dealer has no channel.
+    "resend": "This is not possible",
+    "arrange": "The visit is changed.",
+    "move": "The visit is changed.",
+    "cancel": "The visit is changed.",
+    "export": "leads-",
+    "search": "Leads",
+    "visits": "Visits from ",
+    "quarantine": "The policy is changed.",
+    "release": "The lead is released. The service sends it now.",
+    "allow": "The policy is changed.",
+    "token": "The token is made",
+    "shown": "dat_",
+    "revoke": "The token is revoked.",
+    "ask": "Ask your own agent",
+    "wire": True,
+    "hide": "The unit is hidden.",
+    "show": "The unit is released.",
+    "undo": "The import is undone.",
+    "change": "The settings are saved.",
+    "back": "The settings are saved.",
+    "proof": "Proof of consent",
+    "record": "consent-",
+    "withdraw": "The withdrawal is recorded for all leads of the customer.",
+    "log": "Access log",
+    "invite": "The invitation",
+    "role": "The role is changed.",
+    "session": "The session is ended.",
+    "again": "The invitation",
+    "health": "Health",
+    "codes": "Your recovery codes",
+    "own": "Sign in",
+}
+"""What a page says after each act, in its first words. The first one is an answer of a passkey that is sent again."""
+
+
 class Seen(NamedTuple):
     """What the browser saw."""
 
@@ -44,12 +84,35 @@ class Seen(NamedTuple):
     log: str
 
 
-@pytest.fixture(scope="module")
-def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
+def invited(folder: Path) -> str:
+    """The path of an invitation of an owner."""
+    printed = succeed("console", "invite", OWNER, "--role", "owner", "--dir", folder)
+    path = re.search(r"/console/invitation/\S+", printed)
+    assert path is not None
+    return path[0]
+
+
+def driven(script: str, running: Running, path: str, *more: str) -> dict[str, Any]:
+    """What a script saw that uses an invitation."""
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     if chromium is None:
         pytest.skip("GAP: no Chromium here, so the console was not tried in a browser")
-    node = installed()
+    done = subprocess.run(
+        [installed(), script, f"http://localhost:{running.port}{path}", DEALER, *more],
+        cwd=JS,
+        env=os.environ | {"CHROMIUM": chromium},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     folder = stocked_dealer(tmp_path_factory.mktemp("console"))
     if PICTURES:
         Path(PICTURES).mkdir(parents=True, exist_ok=True)
@@ -58,22 +121,23 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
             sent = lead(number, vehicle_of_interest={"vin": HONDA_VIN}, message=payload, source_agent=payload[:100])
             sent["customer"] |= {"first_name": payload[:60], "last_name": "Browser"}
             asked(running.url, "lead.submit", **sent)
-        made = succeed("console", "invite", OWNER, "--role", "owner", "--dir", folder)
-        path = re.search(r"/console/invitation/\S+", made)
-        assert path is not None
-        link = f"http://localhost:{running.port}{path[0]}"
-        done = subprocess.run(
-            [node, "console.js", link, DEALER, PICTURES, OWNER],
-            cwd=JS,
-            env=os.environ | {"CHROMIUM": chromium},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=600,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        found = json.loads(done.stdout)
+        made = invited(folder)
+        found = driven("console.js", running, made, PICTURES, OWNER)
     return Seen(found["steps"], found["looks"], found["acts"], found["troubles"], running.stderr())
+
+
+def test_an_owner_does_every_act_of_every_page(tmp_path: Path) -> None:
+    folder = stocked_dealer(tmp_path / "dealer")
+    with serving(folder) as running:
+        for number in range(4):
+            asked(running.url, "lead.submit", **lead(number, vehicle_of_interest={"vin": HONDA_VIN}))
+        found = driven("console_acts.js", running, invited(folder), json.dumps(body("lead.submit", **lead(9))))
+        assert "console failed" not in running.stderr()
+    assert found.pop("checks") > 10
+    first = {
+        name: words[: len(ACTS.get(name, ""))] if isinstance(words, str) else words for name, words in found.items()
+    }
+    assert first == ACTS, found
 
 
 def test_a_person_signs_in_by_passkey_by_password_and_by_recovery_code(seen: Seen) -> None:
