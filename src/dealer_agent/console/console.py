@@ -29,7 +29,7 @@ from starlette.types import Message, Receive, Scope, Send
 from dealer_agent.console.cookies import session_hash
 from dealer_agent.console.credentials import Credentials, Place
 from dealer_agent.console.rendering import render
-from dealer_agent.console.requests import HTML, IDLE, Answer, ConsoleRequest, Upload, joined, redirect
+from dealer_agent.console.requests import HTML, IDLE, Answer, ConsoleRequest, Upload, joined, redirect, sentence_of
 from dealer_agent.console.routes import MENU, MenuItem, Route, find_route, page_of
 from dealer_agent.console.words import BUSY, DATABASE_AWAY, FAILED, FOREIGN_PAGE, NEEDS_TLS, NOT_FOUND
 from dealer_agent.correctable import CorrectableError
@@ -309,9 +309,7 @@ class Console:
         except DatabaseFailure:
             response = request.page("notice.html", 503, title="Please try again", words=DATABASE_AWAY)
         except CorrectableError as problem:
-            response = request.page(
-                "notice.html", 422, title="This is not possible", words=f"{problem}".rstrip(".") + "."
-            )
+            response = request.page("notice.html", 422, title="This is not possible", words=sentence_of(problem))
         for cookie in request.cookies:
             response.headers.append("set-cookie", cookie)
         return response

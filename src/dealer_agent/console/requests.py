@@ -12,6 +12,7 @@ from starlette.responses import Response
 from dealer_agent.console.acts import Act
 from dealer_agent.console.credentials import Credentials, Place
 from dealer_agent.console.rendering import render
+from dealer_agent.correctable import NotPossible
 from dealer_agent.open_installation import OpenDealer, OpenInstallation
 from dealer_agent.server.service import Service
 from dealer_agent.storage.console.people import Membership, Person
@@ -182,6 +183,12 @@ def redirect(path: str) -> Response:
 def refuse(words: str, status: int = 422, title: str = "This is not possible") -> NoReturn:
     """Ends the page: nothing was changed, and the words say why and what to do."""
     raise Answer(status, title, words)
+
+
+def sentence_of(problem: Exception) -> str:
+    """What an error says, as a sentence, without what to type in a shell."""
+    words = problem.reason if isinstance(problem, NotPossible) else str(problem)
+    return f"{words[:1].upper()}{words[1:].rstrip('.')}{'' if words.endswith('?') else '.'}"
 
 
 def not_found(words: str) -> NoReturn:

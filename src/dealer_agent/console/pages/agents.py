@@ -7,7 +7,7 @@ from starlette.responses import Response
 from dealer_agent.callers.caller import LONGEST_IDENTITY
 from dealer_agent.callers.policy import CLASSES, MOST_LEADS_A_DAY, STATES, Policy, PolicySource
 from dealer_agent.console.pages.stock import PAGE, Pages
-from dealer_agent.console.requests import ConsoleRequest, not_found, refuse
+from dealer_agent.console.requests import ConsoleRequest, not_found, refuse, sentence_of
 from dealer_agent.operations.agents import (
     LONGEST_REASON,
     PolicyOwner,
@@ -109,7 +109,7 @@ def set_policy(request: ConsoleRequest) -> Response:
     try:
         policy = _policy(request)
     except ValueError as problem:
-        refuse(_sentence(problem))
+        refuse(sentence_of(problem))
     change_policy(_owner(request), agent, policy, by=request.actor, reason=reason)
     return request.go("agents", "agent", id=agent, said="policy-changed")
 
@@ -139,7 +139,7 @@ def create_token(request: ConsoleRequest) -> Response:
         name = read_token_name(request.text("name", LONGEST_TOKEN_NAME))
         scopes = read_scopes(request.form.get("scope", ()))
     except ValueError as problem:
-        refuse(_sentence(problem))
+        refuse(sentence_of(problem))
     created = make_token(request.of, name, int(days) if days else None, scopes)
     return request.page("token_created.html", name=name, created=created)
 
@@ -197,14 +197,9 @@ def _agent(request: ConsoleRequest, text: str) -> str:
     try:
         return read_agent(_owner(request), text)
     except ValueError as problem:
-        not_found(_sentence(problem))
+        not_found(sentence_of(problem))
 
 
 def _owner(request: ConsoleRequest) -> PolicyOwner:
     settings = request.of.settings
     return PolicyOwner(request.of.profile.id, request.of.store, settings, settings.installation is not None)
-
-
-def _sentence(problem: ValueError) -> str:
-    words = str(problem)
-    return f"{words[:1].upper()}{words[1:]}{'' if words.endswith('?') else '.'}"

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import NamedTuple, TypeVar
 
 from dealer_agent.console.acts import Act
-from dealer_agent.console.requests import ConsoleRequest, not_found, refuse
+from dealer_agent.console.requests import ConsoleRequest, not_found, refuse, sentence_of
 from dealer_agent.correctable import NotPossible
 from dealer_agent.leads.plain_text import short
 from dealer_agent.leads.records import LeadRecord
@@ -85,12 +85,7 @@ def write(request: ConsoleRequest, work: Callable[[Transaction, IntakeContext], 
     try:
         result: Result = request.run(intake.write_for_staff(work, request.now, WRITE_SECONDS))
     except NotPossible as problem:
-        refuse(sentence(problem))
+        refuse(sentence_of(problem))
     except TimeoutError:
         refuse(NO_TIME, 503, "Please try again")
     return result
-
-
-def sentence(problem: NotPossible) -> str:
-    """Why something is not possible, without what to type in a shell."""
-    return f"{problem.reason[:1].upper()}{problem.reason[1:].rstrip('.')}."
