@@ -90,7 +90,7 @@ def test_the_operator_can_allow_addresses_that_are_not_public(tmp_path: Path) ->
         (FOLDER.replace('"drop"', '"../south-motors/drop"'), "is outside the dealer's own folder"),
         (
             '[[feeds]]\nname = "a"\n[feeds.url]\naddress = "https://example.com"\ntoken_env = "DEALER_AGENT_KEYS"\n',
-            "'DEALER_AGENT_KEYS' is not a variable of this dealer; write a name such as DEALER_NORTH_MOTORS__SECRET",
+            "DEALER_AGENT_KEYS is for the service itself, and is never sent; name another variable",
         ),
         (
             '[[feeds]]\nname = "a"\n[feeds.url]\naddress = "https://example.com"\n'
