@@ -73,7 +73,7 @@ def parameters_of(statement: Select[Any] | Update | Delete) -> set[str]:
         pytest.param(lead_search.FIND_HELD, "ix_leads_dealer_id_quarantined_at", id="which leads wait in quarantine"),
         pytest.param(lead_search.FIND_IN_STATE, "state=?", id="the leads with a delivery in a state"),
         pytest.param(visits.LIST_TIMED, "starts_at>? AND starts_at<?", id="the visits of a day"),
-        pytest.param(visits.LIST_WAITING, "starts_at=?", id="the visits without a time"),
+        pytest.param(visits.LIST_WAITING, "ix_appointments_dealer_id_created_at", id="the visits without a time"),
         pytest.param(visits.READ_SHARING, "shares=?", id="what is part of a visit"),
         pytest.param(visits.READ_VISIT, "appointment_id=?", id="one visit"),
         pytest.param(visits.STOP_SHARING, "appointment_id=?", id="a visit that goes on alone"),

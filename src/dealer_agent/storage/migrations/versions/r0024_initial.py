@@ -359,6 +359,8 @@ def _make_tables_of_leads() -> None:
         indexes=["lead_id", "starts_at"],
     )
     _index("appointments", "shares", where="shares IS NOT NULL")
+    # Those that a person must arrange, the oldest first.
+    _index("appointments", "created_at", where="starts_at IS NULL")
     _table(
         "places",
         "rooftop kind quarter place",
