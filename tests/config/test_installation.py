@@ -53,7 +53,8 @@ def test_a_dealer_reads_its_own_environment_variables_only(
     if allowed:
         installation.dealer_settings(text)
     else:
-        with pytest.raises(SettingsError, match=rf"secret_env: '?{variable}'? is (not a variable of this|for the service)"):
+        says = rf"secret_env: '?{variable}'? is (not a variable of this dealer|for the service itself)"
+        with pytest.raises(SettingsError, match=says):
             installation.dealer_settings(text)
 
 
