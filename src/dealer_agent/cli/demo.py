@@ -13,8 +13,8 @@ import typer
 from rich.markup import escape
 
 from dealer_agent.apidocs.examples import curl_command
-from dealer_agent.cli.open_dealer import open_installation, opened
-from dealer_agent.cli.serve import LOOPBACK, PORT, HostOption, PortOption, address_of, serve_installation
+from dealer_agent.cli.open_dealer import PORT, open_installation, opened
+from dealer_agent.cli.serve import LOOPBACK, HostOption, PortOption, address_of, serve_installation
 from dealer_agent.cli.terminal import fail, out, progress
 from dealer_agent.config import load_settings
 from dealer_agent.config.installation import FILE_NAME as INSTALLATION_FILE

@@ -33,6 +33,8 @@ from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.migrate import START_SECONDS, migrate, wait_for_server
 from dealer_agent.storage.store import Store
 
+PORT = 8080
+"""Where a service listens, if nothing else is said."""
 MOST_NAMED = 10
 """The most dealers that an error names."""
 
@@ -205,7 +207,7 @@ def _console_url(settings: Settings) -> str:
     """The address above that of the console. Without a public address, it is on this machine."""
     if settings.installation is not None:
         return load_installation(settings.installation, os.environ).public_url
-    return settings.base_url("http://localhost:8080")
+    return settings.base_url(f"http://localhost:{PORT}")
 
 
 def is_of_operator(folder: DealerFolder) -> bool:

@@ -10,7 +10,7 @@ import typer
 from msgspec import UNSET
 
 from dealer_agent.cli.command import FolderOption
-from dealer_agent.cli.open_dealer import DealerFolder, find_served, open_served, require_keys
+from dealer_agent.cli.open_dealer import PORT, DealerFolder, find_served, open_served, require_keys
 from dealer_agent.cli.terminal import counted, err, out, pasted
 from dealer_agent.config import Settings
 from dealer_agent.config.channels import channel_secrets
@@ -31,7 +31,6 @@ WorkersOption = Annotated[
 ]
 
 LOOPBACK = "127.0.0.1"
-PORT = 8080
 SET_PUBLIC_URL = (
     'Set public_url under [service] in dealer.toml to your proxy\'s address, such as "https://agent.example.com".'
 )

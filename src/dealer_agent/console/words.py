@@ -5,9 +5,7 @@ SAID = {
     "passkey-added": "The passkey is added.",
     "passkey-removed": "The passkey is removed.",
     "password-set": "The password is set.",
-    "codes-on": "One-time codes are on.",
     "session-ended": "The session is ended.",
-    "invited": "The invitation is made.",
     "role-changed": "The role is changed.",
     "lead-marked": "The lead is marked.",
     "note-added": "The note is added.",
@@ -62,5 +60,5 @@ FILE_IS_ELSEWHERE = (
     "drop the file into the page of imports."
 )
 FILE_IS_BEING_READ = "The file is still being read. Wait until its page says what it changes."
-FAILED = "The service could not do this. Please try again. If it happens again, tell whoever looks after the service."
+FAILED = "The service could not do this. Please try again. If it happens again, tell the person who runs the service."
 TOO_DEEP = "Arrays or tables are too deep inside one another. Nothing was changed."

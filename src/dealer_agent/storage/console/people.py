@@ -44,8 +44,6 @@ FIND_PERSON = rows_of(people, Person).where(people.c.person_id == bindparam("of_
 
 FIND_BY_EMAIL = rows_of(people, Person).where(people.c.email == bindparam("at_email"))
 
-LIST_PEOPLE = rows_of(people, Person).order_by(people.c.email)
-
 ADD_PERSON = insert(people)
 
 _PERSON = of_dealer(people) & (people.c.person_id == bindparam("of_person"))
@@ -102,10 +100,6 @@ DELETE_MEMBERSHIPS = delete(memberships).where(
 
 DELETE_MEMBERSHIP = DELETE_MEMBERSHIPS.where(memberships.c.for_dealer == bindparam("of_member"))
 
-DELETE_MEMBERSHIPS_OF_DEALER = delete(memberships).where(
-    of_dealer(memberships), memberships.c.for_dealer == bindparam("of_member")
-)
-
 HAS_INVITATION = (
     select(invitations.c.person_id)
     .where(of_dealer(invitations), invitations.c.person_id == bindparam("of_person"))
@@ -142,11 +136,6 @@ def find_by_email(tx: Transaction, email: str) -> Person | None:
     """The person with this e-mail address, which is in lower case."""
     row = tx.execute(FIND_BY_EMAIL, {"at_email": email}).one_or_none()
     return None if row is None else Person(*row)
-
-
-def list_people(tx: Transaction) -> list[Person]:
-    """All people of the installation, by e-mail address."""
-    return [Person(*row) for row in tx.execute(LIST_PEOPLE)]
 
 
 def note_sign_in(tx: Transaction, person_id: str) -> None:
