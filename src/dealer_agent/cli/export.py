@@ -1,7 +1,6 @@
 """`dealer-agent leads export`: leads as a file for a spreadsheet, a program or a CRM."""
 
 import sys
-from codecs import BOM_UTF8
 from collections.abc import Iterator
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
@@ -13,7 +12,7 @@ from dealer_agent.cli.customer_data import OutOption, day_option, private_file, 
 from dealer_agent.cli.terminal import counted, err, fail, progress
 from dealer_agent.leads.lead_view import LeadView
 from dealer_agent.open_installation import OpenDealer
-from dealer_agent.operations.lead_export import WRITERS, Format, choose_leads, views_of
+from dealer_agent.operations.lead_export import WRITERS, Format, choose_leads, views_of, write_file
 from dealer_agent.storage.leads.lead_search import FIRST, LAST, LeadFilter
 
 
@@ -42,9 +41,10 @@ def export(
     # On a terminal the leads themselves show the progress.
     views = _views(dealer, chosen, quiet=file is None and sys.stdout.isatty())
     with nullcontext(sys.stdout.buffer) if file is None else private_file(file) as document:
-        if form == "csv" and file is not None:
-            document.write(BOM_UTF8)  # Tells Excel that a file is UTF-8.
-        WRITERS[form](views, document)
+        if file is None:
+            WRITERS[form](views, document)
+        else:
+            write_file(form, views, document)
         document.flush()
     left_out = f"; {erased} erased left out" if erased else ""
     where = "" if file is None else f" to {file}"

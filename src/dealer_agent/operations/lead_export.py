@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import BinaryIO, Literal, NamedTuple
@@ -87,3 +88,10 @@ def _adf(views: Iterable[LeadView], document: BinaryIO) -> None:
 
 
 WRITERS: dict[Format, Callable[[Iterable[LeadView], BinaryIO], None]] = {"csv": _csv, "json": _json, "adf": _adf}
+
+
+def write_file(form: Format, views: Iterable[LeadView], document: BinaryIO) -> None:
+    """Writes a file of leads. A CSV file begins with a mark that tells Excel that it is UTF-8."""
+    if form == "csv":
+        document.write(BOM_UTF8)
+    WRITERS[form](views, document)

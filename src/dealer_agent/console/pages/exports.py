@@ -1,6 +1,5 @@
 """Leads as a file: one lead, or those of a filter."""
 
-from codecs import BOM_UTF8
 from io import BytesIO
 
 from starlette.responses import Response
@@ -8,7 +7,7 @@ from starlette.responses import Response
 from dealer_agent.console.pages.lead_rows import require_lead
 from dealer_agent.console.pages.leads import chosen_of, filter_of
 from dealer_agent.console.requests import ConsoleRequest, refuse
-from dealer_agent.operations.lead_export import WRITERS, Format, choose_leads, views_of
+from dealer_agent.operations.lead_export import WRITERS, Format, choose_leads, views_of, write_file
 
 MOST = 1_000
 """The most leads in a file. More would keep agents waiting: `dealer-agent leads export` has no such limit."""
@@ -42,9 +41,7 @@ def download(request: ConsoleRequest) -> Response:
         refuse("There is no lead to export: choose others.")
     request.record_access(f"export as {form}", leads=len(chosen), lead_id=lead_id or None)
     document = BytesIO()
-    if form == "csv":
-        document.write(BOM_UTF8)  # Tells Excel that a file is UTF-8.
-    WRITERS[form](views_of(request.of, chosen), document)
+    write_file(form, views_of(request.of, chosen), document)
     name = f"leads-{request.of.local(request.now):%Y-%m-%d}.{'xml' if form == 'adf' else form}"
     headers = {"content-disposition": f'attachment; filename="{name}"', "content-type": TYPES[form]}
     return Response(document.getvalue(), headers=headers)
