@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+from zoneinfo import ZoneInfo
 
 import httpx
 import pytest
@@ -24,6 +25,8 @@ from dealer_agent.storage.stock.reading import list_imports
 pytestmark = pytest.mark.outside_protocol("console")
 
 STOCK = f"{ROOT}/stock"
+CHICAGO = ZoneInfo("America/Chicago")
+"""The zone of the dealer, whose day counts."""
 HOSTILE = """"><script>alert(1)</script><img src=x onerror=alert(2)>'{{7*7}}"""
 UNCLOSED = """" onmouseover="alert(5)" '<img src=x onerror=alert(6) <svg/onload=alert(7) """
 
@@ -302,7 +305,7 @@ def test_a_viewer_imports_nothing(signed_in: SignedIn) -> None:
 
 def test_a_unit_is_old_by_the_date_of_the_feed(console: Dealership, signed_in: SignedIn) -> None:
     manager = signed_in("manager")
-    since = datetime.now(UTC).date() - timedelta(days=91)
+    since = datetime.now(CHICAGO).date() - timedelta(days=91)
     imported(manager, [{**unit, "inventory_date": f"{since}"} if unit["stock"] == "N-7" else unit for unit in LOT])
     assert shown_to_agents(console)["inventory_date"] == f"{since}"
     page = manager.get(f"{STOCK}/problems?kind=old").text

@@ -99,28 +99,27 @@ class Node(ServerProcess):
             user=self._server.system_user,
         )
 
-    def processes(self) -> list[Any]:
-        """All processes of the server."""
+    def _send(self, number: signal.Signals) -> None:
+        """Sends a signal to all processes of the server. One of them may end meanwhile."""
+        processes = []
         with suppress(psutil.NoSuchProcess):
             main = psutil.Process(self.pid)
-            return [main, *main.children(recursive=True)]
-        return []
+            processes = [main, *main.children(recursive=True)]
+        for process in processes:
+            with suppress(psutil.NoSuchProcess):
+                process.send_signal(number)
 
     def freeze(self) -> None:
         """Stops every process. The kernel keeps the connections open."""
-        for process in self.processes():
-            process.suspend()
+        self._send(signal.SIGSTOP)
 
     def resume(self) -> None:
         """Continues every process."""
-        for process in self.processes():
-            process.resume()
+        self._send(signal.SIGCONT)
 
     def kill(self) -> None:
         """Ends all processes at once with SIGKILL, as the end of the machine does."""
-        for process in self.processes():
-            with suppress(psutil.NoSuchProcess):
-                process.kill()
+        self._send(signal.SIGKILL)
         self._process.wait(PATIENCE_SECONDS)
         (self.data / "postmaster.pid").unlink(missing_ok=True)
 
