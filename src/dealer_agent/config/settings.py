@@ -38,7 +38,7 @@ from dealer_agent.outgoing.addresses import ANY_ADDRESS, AddressRule
 from dealer_agent.pasted_commands import Where
 from dealer_agent.protocol.problems import Problem
 from dealer_agent.protocol.published_versions import VersionName
-from dealer_agent.protocol.skill import LEAD_SUBMIT, SKILL_BY_ID, SKILLS
+from dealer_agent.protocol.skill import BASE_SKILLS, LEAD_SUBMIT, SKILL_BY_ID, SKILLS
 from dealer_agent.protocol.vocabulary import PROTO_EXTENSION_0_1_0, Vocabulary, proto
 from dealer_agent.protocol.well_known import CARD_PATH
 
@@ -127,11 +127,6 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     request_memory_mib_per_address: Annotated[int, Meta(ge=1, le=65_536)] = 4
 
     @cached_property
-    def skills(self) -> frozenset[str]:
-        """The ids of the skills that are switched on."""
-        return frozenset(SKILL_BY_ID) - frozenset(self.skills_off)
-
-    @cached_property
     def body_limit_bytes(self) -> int:
         """The most bytes of a request that is not a lead."""
         return self.body_limit_kib * 1024
@@ -139,7 +134,7 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     @cached_property
     def largest_body_bytes(self) -> int:
         """The most bytes of a body whose skill is not known yet."""
-        takes_leads = LEAD_SUBMIT.id in self.skills
+        takes_leads = LEAD_SUBMIT.id not in self.skills_off
         return max(self.body_limit_kib, self.lead_body_limit_kib if takes_leads else 0) * 1024
 
     @property
@@ -307,6 +302,26 @@ class LeadSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     consent_text: Annotated[Text, Meta(max_length=4000)] = CONSENT_TEXT
 
 
+HOLD_TERMS = (
+    "A hold is no contract. The dealer keeps the vehicle for the buyer for this time if it can, and may still sell it."
+)
+QUOTE_TERMS = (
+    "The dealer keeps the firm price until the quote ends, unless the vehicle is sold. Lines that are not firm are "
+    "estimates. A quote is no contract."
+)
+
+
+class OfferSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Quotes and holds (docs/protocol.md#offers). An agent may begin `holds_a_day` holds in 24 hours."""
+
+    enabled: bool = False
+    quote_minutes: Annotated[int, Meta(ge=1, le=1440)] = 30
+    hold_minutes: Annotated[int, Meta(ge=1, le=4320)] = 120
+    holds_a_day: Annotated[int, Meta(ge=0, le=1000)] = 5
+    quote_terms: Annotated[Text, Meta(max_length=2000)] = QUOTE_TERMS
+    hold_terms: Annotated[Text, Meta(max_length=2000)] = HOLD_TERMS
+
+
 LONGEST_LEASE_SECONDS = 3600
 
 
@@ -343,6 +358,13 @@ class Sections(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, di
     reports: Annotated[ReportSettings, must_satisfy(monthly_report_has_readers)] = ReportSettings()
     leads: LeadSettings = LeadSettings()
     mcp: McpSettings = McpSettings()
+    offers: OfferSettings = OfferSettings()
+
+    @cached_property
+    def skills(self) -> frozenset[str]:
+        """The ids of the skills that are switched on."""
+        known = SKILLS if self.offers.enabled else BASE_SKILLS
+        return frozenset(skill.id for skill in known) - frozenset(self.service.skills_off)
 
     @property
     def anonymous_leads_a_day(self) -> int | None:
@@ -425,7 +447,7 @@ class Settings(Sections, frozen=True, kw_only=True, dict=True):
         """The ids of the skills that are switched on and require a token."""
         if self.auth.mode == "none":
             return frozenset()
-        return self.service.skills & frozenset(self.auth.skills or SKILL_BY_ID)
+        return self.skills & frozenset(self.auth.skills or SKILL_BY_ID)
 
     def base_url(self, listens_at: str) -> str:
         """The URL of the service in cards and mails. `listens_at` is used where `public_url` is not set."""

@@ -2,11 +2,13 @@
 
 import hashlib
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
+from dealer_agent.protocol.offers import OFFERS_EXTENSION
 from dealer_agent.protocol.published_versions import VOCABULARIES, PublishedVersion
 from dealer_agent.protocol.skill import SCOPES, Skill
 from dealer_agent.protocol.vocabulary import Vocabularies
@@ -15,6 +17,8 @@ A2A_VERSION = "1.0"
 BEARER_SCHEME = "bearer"
 TOKEN_VARIABLE = "DEALER_AGENT_TOKEN"  # noqa: S105 - the name of a variable, not a token
 """The environment variable with the bearer token, for the example commands and for `dealer-agent ask`."""
+HOLDERS: Final = ("token", "signed", "issued")
+"""The classes of callers that can hold a vehicle: all that prove who they are."""
 _IDEMPOTENT = {"idempotency": True}
 """Declares that a lead is stored once for each idempotency key (docs/protocol.md#card-idempotency)."""
 
@@ -32,11 +36,21 @@ class CardIssuer:
 
 
 @dataclass(frozen=True)
+class OfferTerms:
+    """How long quotes and holds last, in seconds, and whether quotes have estimates of taxes."""
+
+    quote_seconds: int
+    hold_seconds: int
+    estimates_taxes: bool
+
+
+@dataclass(frozen=True)
 class CardFacts:
     """The content of the card of one service. URLs are absolute, without a trailing slash.
 
     `skills` are switched on. `bearer_skills` are the ids of those that require a token. `issuers` give tokens besides
     the dealer. `consent_text` is what a tool shows to a person before it sends a lead (docs/how-to/mcp.md#consent).
+    `offers` are the terms of the offers extension (docs/protocol.md#offers); None if the dealer does not have it.
     """
 
     name: str
@@ -52,6 +66,7 @@ class CardFacts:
     bearer_skills: frozenset[str]
     consent_text: str = ""
     issuers: tuple[CardIssuer, ...] = ()
+    offers: OfferTerms | None = None
 
     @property
     def scopes(self) -> dict[str, str]:
@@ -97,6 +112,7 @@ def card_0_1_0(facts: CardFacts, vocabularies: Vocabularies) -> dict[str, Any]:
 def published_card(facts: CardFacts, version: PublishedVersion) -> dict[str, Any]:
     """The card of a published version: that of revision 1.0.0, with the addresses, the extension and the schemas of
     the version."""
+    facts = replace(facts, skills=tuple(skill for skill in facts.skills if not skill.is_extension), offers=None)
     card = _card(facts, VOCABULARIES, [version.extension_uri], {})
     root = facts.http_json_url + version.path
     json_rpc, http_json = card["supportedInterfaces"]
@@ -128,13 +144,7 @@ def _consent_text(facts: CardFacts) -> dict[str, str]:
 
 def _card(facts: CardFacts, vocabularies: Vocabularies, uris: list[str], params: dict[str, str]) -> dict[str, Any]:
     """The members that all cards have. `params` are those of the extension, under each of `uris`."""
-    schemas = {
-        skill.id: {
-            "request_schema": f"{facts.schemas_url}/{skill.request_type}.json",
-            "response_schema": f"{facts.schemas_url}/{skill.response_type}.json",
-        }
-        for skill in facts.skills
-    }
+    schemas = _schemas(facts, [skill for skill in facts.skills if not skill.is_extension])
     # The same profile under the names of both vocabularies: a buyer looks for the name that it knows.
     extensions = [
         {
@@ -145,6 +155,8 @@ def _card(facts: CardFacts, vocabularies: Vocabularies, uris: list[str], params:
         }
         for uri in uris
     ]
+    if facts.offers is not None:
+        extensions.append(_offers_extension(facts, facts.offers))
     card: dict[str, Any] = {
         "name": facts.name,
         "description": facts.description,
@@ -167,6 +179,33 @@ def _card(facts: CardFacts, vocabularies: Vocabularies, uris: list[str], params:
     if facts.auth_type == "bearer":
         card["securityRequirements"] = _requirements(facts, [*facts.scopes])
     return card
+
+
+def _schemas(facts: CardFacts, skills: Iterable[Skill]) -> dict[str, dict[str, str]]:
+    """The URLs of the schemas of each skill."""
+    return {
+        skill.id: {
+            "request_schema": f"{facts.schemas_url}/{skill.request_type}.json",
+            "response_schema": f"{facts.schemas_url}/{skill.response_type}.json",
+        }
+        for skill in skills
+    }
+
+
+def _offers_extension(facts: CardFacts, terms: OfferTerms) -> dict[str, Any]:
+    """The offers extension (docs/protocol.md#offers)."""
+    return {
+        "uri": OFFERS_EXTENSION,
+        "description": "Signed quotes with all-in prices, and holds of vehicles.",
+        "required": False,
+        "params": {
+            "quote_seconds": terms.quote_seconds,
+            "hold_seconds": terms.hold_seconds,
+            "holders": [*HOLDERS],
+            "estimates_taxes": terms.estimates_taxes,
+            "skills": _schemas(facts, [skill for skill in facts.skills if skill.is_extension]),
+        },
+    }
 
 
 def _scheme_of(issuer: CardIssuer, facts: CardFacts) -> dict[str, Any]:

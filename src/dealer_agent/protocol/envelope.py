@@ -31,6 +31,7 @@ from dealer_agent.protocol.problems import RECEIVED_LIMIT, Problem, message_and_
 from dealer_agent.protocol.published_versions import PublishedVersion
 from dealer_agent.protocol.request_problems import payload_problems
 from dealer_agent.protocol.skill import (
+    BASE_SKILLS,
     LEAD_SUBMIT,
     SKILL_BY_PAYLOAD,
     SKILL_BY_REQUEST_TYPE,
@@ -210,6 +211,8 @@ def _check_envelope(
     payload = part.get("data") if part else None
     named = payload.get("type") if isinstance(payload, dict) else None
     skill = SKILL_BY_REQUEST_TYPE.get(named) if not problems and isinstance(named, str) else None
+    if version is not None and skill is not None and skill.is_extension:
+        skill = None
     type_problems = media_type_problems(body, skill, vocabularies, lenient=lenient)
     if type_problems and not problems and version is not None and version.has_a2a_errors:
         raise ContentTypeNotSupported(*message_and_details(type_problems, "envelope"))
@@ -231,7 +234,7 @@ def _no_skill(payload: dict[str, Any]) -> ProtocolError:
     if not isinstance(named, str):
         received = None if isinstance(named, dict | list) else (named,)
         return validation_error([Problem(("type",), "must be a string", "type", received)], "payload")
-    known = ", ".join(SKILL_BY_REQUEST_TYPE)
+    known = ", ".join(skill.request_type for skill in BASE_SKILLS)
     named = named[:RECEIVED_LIMIT]
     details = {"in": "payload", "instancePath": "/type", "received": named}
     return UnsupportedSkill(f"No skill here answers {named!r}. Known: {known}.", details)

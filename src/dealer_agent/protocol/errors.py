@@ -17,6 +17,13 @@ add a class, and a line to this tree::
     ├── RateLimited
     ├── InternalError
     ├── IdempotencyConflict
+    ├── QuoteNotFound                    from here: the offers extension
+    ├── QuoteExpired
+    ├── HoldConflict
+    ├── HoldNotFound
+    ├── HoldEnded
+    ├── HoldLimit
+    ├── CallerNotKnown
     ├── TaskNotFound                     A2A's own
     ├── PushNotificationNotSupported     A2A's own
     ├── UnsupportedOperation             A2A's own
@@ -291,6 +298,69 @@ class IdempotencyConflict(ProtocolError):
     meaning = "This `idempotency_key` was used with another payload."
     action = "Use a new key for a new lead."
     example = ("This idempotency_key was used with another payload.", {"instancePath": "/idempotency_key"})
+
+
+class QuoteNotFound(ProtocolError):
+    code = "QUOTE_NOT_FOUND"
+    http = 404
+    meaning = "This dealer has given this agent no quote with this id."
+    action = "Ask for a quote."
+    example = ("There is no such quote.", {"instancePath": "/quote_id"})
+
+
+class QuoteExpired(ProtocolError):
+    code = "QUOTE_EXPIRED"
+    http = 409
+    meaning = "The time of the quote has ended."
+    action = "Ask for a new quote: the price may be another one."
+    example = ("The quote was valid until 2026-01-05T15:30:00Z.", {"valid_until": "2026-01-05T15:30:00Z"})
+
+
+class HoldConflict(ProtocolError):
+    code = "HOLD_CONFLICT"
+    http = 409
+    meaning = "Another agent holds the vehicle."
+    action = "`details.until` says until when. Try again then, or offer the buyer another vehicle."
+    example = ("Another agent holds this vehicle.", {"until": "2026-01-05T17:00:00Z"})
+
+
+class HoldNotFound(ProtocolError):
+    code = "HOLD_NOT_FOUND"
+    http = 404
+    meaning = "This agent has no hold with this id."
+    action = "Use the `hold_id` of the response to `offer.hold`, with the same proof of who you are."
+    example = ("There is no such hold.", {"instancePath": "/hold_id"})
+
+
+class HoldEnded(ProtocolError):
+    code = "HOLD_ENDED"
+    http = 409
+    meaning = "The hold has ended."
+    action = "`details.status` says why. Ask for a new quote."
+    example = ("This hold has ended.", {"status": "expired"})
+
+
+class HoldLimit(ProtocolError):
+    code = "HOLD_LIMIT"
+    http = 429
+    retryable = True
+    meaning = "The agent has no more holds for today, or has held this vehicle in the last 24 hours."
+    action = "Wait for the seconds in `Retry-After`, which `details.retry_after_seconds` repeats."
+    example = ("This agent has no more holds for today.", 3600)
+
+    def __init__(self, message: str, seconds: int) -> None:
+        super().__init__(message, {"retry_after_seconds": seconds}, headers=(("retry-after", str(seconds)),))
+
+
+class CallerNotKnown(ProtocolError):
+    code = "CALLER_NOT_KNOWN"
+    http = 403
+    keeps_http = True
+    meaning = "Only an agent that proves who it is can hold a vehicle."
+    action = "Sign the request (Web Bot Auth), or send a token of the dealer or of an issuer that it trusts."
+    example = (
+        "Only a known agent can hold a vehicle: sign the request, or send a token of this dealer or of its issuers.",
+    )
 
 
 class TaskNotFound(ProtocolError):

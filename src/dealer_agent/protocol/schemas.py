@@ -22,7 +22,12 @@ Schema = dict[str, Any]
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
-_AT_LEAST_ONE_OF = {"InventoryVehicleRequest": ("vin", "stock", "vehicle_id"), "Customer": ("email", "phone")}
+_VEHICLE_NAMES = ("vin", "stock", "vehicle_id")
+_AT_LEAST_ONE_OF = {
+    "InventoryVehicleRequest": _VEHICLE_NAMES,
+    "OfferQuoteRequest": _VEHICLE_NAMES,
+    "Customer": ("email", "phone"),
+}
 """Type name to members of which at least one is required."""
 
 

@@ -9,6 +9,14 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from dealer_agent.protocol.offers import (
+    Hold,
+    OfferHoldRequest,
+    OfferQuoteRequest,
+    OfferReleaseRequest,
+    OfferStatusRequest,
+    Quote,
+)
 from dealer_agent.protocol.requests import (
     Appointment,
     Customer,
@@ -119,11 +127,20 @@ class LeadReceipt(Struct, frozen=True, kw_only=True):
 
 READ_SCOPE = "inventory:read"
 LEAD_SCOPE = "leads:write"
-SCOPES = {READ_SCOPE: "Read the dealer, the stock and vehicles.", LEAD_SCOPE: "Send leads."}
+QUOTE_SCOPE = "quotes:write"
+HOLD_SCOPE = "holds:write"
+SCOPES = {
+    READ_SCOPE: "Read the dealer, the stock and vehicles.",
+    LEAD_SCOPE: "Send leads.",
+    QUOTE_SCOPE: "Ask for quotes.",
+    HOLD_SCOPE: "Hold vehicles, and release them.",
+}
 """The scopes of access tokens, with what each allows (docs/protocol.md#scopes)."""
 
 ReadingPayload = DealerInformationRequest | InventoryFacetsRequest | InventorySearchRequest | InventoryVehicleRequest
-Payload = ReadingPayload | LeadSubmitRequest
+StoredPayload = OfferQuoteRequest | OfferHoldRequest | OfferReleaseRequest | OfferStatusRequest
+"""The payloads of the skills of the offers extension. They are answered from the database."""
+Payload = ReadingPayload | LeadSubmitRequest | StoredPayload
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -131,7 +148,8 @@ class Skill:
     """One skill. `payload` is the type of a request payload, and `data` that of the `data` in a response payload.
 
     `stem` is the middle of the media types. `default_rate` is the rate limit of one client. `scope` is what an access
-    token must have (docs/protocol.md#scopes).
+    token must have (docs/protocol.md#scopes). `is_extension`: it belongs to the offers extension
+    (docs/protocol.md#offers), which a dealer switches on, and no published version has it.
     """
 
     id: str
@@ -144,6 +162,7 @@ class Skill:
     default_rate: str
     scope: str
     is_lead: bool = False
+    is_extension: bool = False
 
     @property
     def request_type(self) -> str:
@@ -220,7 +239,67 @@ LEAD_SUBMIT = Skill(
     is_lead=True,
 )
 
-SKILLS: tuple[Skill, ...] = (DEALER_INFORMATION, INVENTORY_FACETS, INVENTORY_SEARCH, INVENTORY_VEHICLE, LEAD_SUBMIT)
+OFFER_QUOTE = Skill(
+    id="offer.quote",
+    stem="offer-quote",
+    payload=OfferQuoteRequest,
+    data=Quote,
+    name="Quote",
+    description="The all-in price of one vehicle, line by line, with a firm price that the dealer keeps for a while, "
+    "signed by the dealer.",
+    tags=("offer", "quote", "price", "vehicle"),
+    default_rate="60/minute",
+    scope=QUOTE_SCOPE,
+    is_extension=True,
+)
+OFFER_HOLD = Skill(
+    id="offer.hold",
+    stem="offer-hold",
+    payload=OfferHoldRequest,
+    data=Hold,
+    name="Hold",
+    description="Keeps a quoted vehicle for a known agent for a while. Only one agent can hold a vehicle.",
+    tags=("offer", "hold", "reservation", "vehicle"),
+    default_rate="20/minute",
+    scope=HOLD_SCOPE,
+    is_extension=True,
+)
+OFFER_RELEASE = Skill(
+    id="offer.release",
+    stem="offer-release",
+    payload=OfferReleaseRequest,
+    data=Hold,
+    name="Release",
+    description="Ends a hold of the same agent.",
+    tags=("offer", "hold", "release"),
+    default_rate="60/minute",
+    scope=HOLD_SCOPE,
+    is_extension=True,
+)
+OFFER_STATUS = Skill(
+    id="offer.status",
+    stem="offer-status",
+    payload=OfferStatusRequest,
+    data=Hold,
+    name="Hold status",
+    description="What became of a hold of the same agent.",
+    tags=("offer", "hold", "status"),
+    default_rate="120/minute",
+    scope=HOLD_SCOPE,
+    is_extension=True,
+)
+
+BASE_SKILLS: tuple[Skill, ...] = (
+    DEALER_INFORMATION,
+    INVENTORY_FACETS,
+    INVENTORY_SEARCH,
+    INVENTORY_VEHICLE,
+    LEAD_SUBMIT,
+)
+"""The skills of the protocol."""
+EXTENSION_SKILLS: tuple[Skill, ...] = (OFFER_QUOTE, OFFER_HOLD, OFFER_RELEASE, OFFER_STATUS)
+"""The skills of the offers extension."""
+SKILLS = BASE_SKILLS + EXTENSION_SKILLS
 
 SKILL_BY_REQUEST_TYPE: dict[str, Skill] = {skill.request_type: skill for skill in SKILLS}
 SKILL_BY_ID: dict[str, Skill] = {skill.id: skill for skill in SKILLS}

@@ -344,7 +344,7 @@ def check_tenant(incoming: IncomingRequest) -> None:
 def check_skill(incoming: IncomingRequest) -> None:
     """Refuses a skill that the dealer has switched off."""
     skill_id = incoming.request.skill.id
-    if skill_id not in incoming.service.settings.service.skills:
+    if skill_id not in incoming.service.settings.skills:
         details = {"in": "payload", "instancePath": "/type"}
         raise UnsupportedSkill(f"This dealer does not offer {skill_id}.", details)
 

@@ -279,7 +279,7 @@ async def _serve(tools: "type[tool_server.ToolServer]", scope: Scope, body: byte
         name=mcp_server_name(server_root(service.card), service.dealer_id),
         version=__version__,
         terms=_terms(service),
-        skills=service.settings.service.skills,
+        skills=service.settings.skills,
         ask=_ask,
         refused={skill.id for skill in SKILLS if skill_refusal(scope["outer"], skill) is not None},
     ).server(

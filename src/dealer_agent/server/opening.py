@@ -26,7 +26,7 @@ from dealer_agent.encryption.card_signer import CardSigner
 from dealer_agent.lead_intake.intake import LeadIntake
 from dealer_agent.mcp_tools.consent import consent_text
 from dealer_agent.open_installation import OpenInstallation
-from dealer_agent.protocol.card import CardFacts, CardIssuer
+from dealer_agent.protocol.card import CardFacts, CardIssuer, OfferTerms
 from dealer_agent.protocol.skill import SKILLS
 from dealer_agent.protocol.vocabulary import vocabularies_of
 from dealer_agent.server.access_tokens import AccessTokens
@@ -249,11 +249,18 @@ def _card_facts(settings: Settings, listens_at: str) -> CardFacts:
         json_rpc_url=base + RPC,
         schemas_url=f"{base}/schemas",
         documentation_url=f"{base}/docs",
-        skills=tuple(skill for skill in SKILLS if skill.id in settings.service.skills),
+        skills=tuple(skill for skill in SKILLS if skill.id in settings.skills),
         bearer_skills=settings.token_skills,
         issuers=tuple(
             CardIssuer(f"issuer-{number}", openid_url(each.issuer), each.token_url)
             for number, each in enumerate(settings.auth.issuers, 1)
         ),
         consent_text=consent_text(settings.leads.consent_text, profile.name),
+        offers=_offer_terms(settings),
     )
+
+
+def _offer_terms(settings: Settings) -> OfferTerms | None:
+    if not settings.offers.enabled:
+        return None
+    return OfferTerms(settings.offers.quote_minutes * 60, settings.offers.hold_minutes * 60, estimates_taxes=False)

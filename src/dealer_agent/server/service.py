@@ -197,7 +197,7 @@ class Service:
         """Replaces the policies. Cards say which skills need proof of the caller, so they may be made again."""
         self.policies = policies
         anonymous = self.anonymous_policy = policies.of(ANONYMOUS)
-        offered, needs_token = self.settings.service.skills, self.settings.token_skills
+        offered, needs_token = self.settings.skills, self.settings.token_skills
         self.closed_skills = frozenset(
             skill_id for skill_id in offered if skill_id in needs_token or not anonymous.allows(skill_id)
         )
@@ -212,7 +212,7 @@ class Service:
     @property
     def is_closed(self) -> bool:
         """Whether at least one skill is switched on, and anonymous callers may use none."""
-        return bool(self.closed_skills) and self.closed_skills == self.settings.service.skills
+        return bool(self.closed_skills) and self.closed_skills == self.settings.skills
 
     def limits_for(self, policy: Policy, rule: str) -> RateLimits | DealerLimits | PolicyLimits:
         """The limits of this machine that have the rule, for a caller with this policy."""

@@ -37,7 +37,7 @@ def vehicle_routes() -> list[Route]:
 def has_vehicle_pages(service: Service) -> bool:
     """Whether people may see the vehicles: agents may ask for them without a token."""
     skills = {INVENTORY_SEARCH.id, INVENTORY_VEHICLE.id}
-    return skills <= service.settings.service.skills - service.closed_skills
+    return skills <= service.settings.skills - service.closed_skills
 
 
 def page_for_people(problem: HTTPException, service: Service, scope: Scope) -> Response | None:

@@ -1,0 +1,118 @@
+"""Defines the payloads of the offers extension: quotes and holds (docs/protocol.md#offers). Pure types."""
+
+from typing import Annotated, Final, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from dealer_agent.protocol.vehicle_field import Natural, Word
+
+OFFERS_EXTENSION: Final = "https://proto.example/extensions/offers/v1"
+
+OfferId = Annotated[str, Meta(min_length=1, max_length=64)]
+BuyerRef = Annotated[str, Meta(min_length=1, max_length=200)]
+IdempotencyKey = Annotated[str, Meta(min_length=1, max_length=128)]
+Zip = Annotated[str, Meta(min_length=1, max_length=16)]
+Amount = float
+"""Money with at most two decimals, as JSON has it. `str` of it has the same decimals: all calculations are in Decimal."""
+
+LineKind = Literal[
+    "vehicle_price", "doc", "addon", "transport", "discount", "rebate", "title", "registration", "tax"
+]
+Payee = Literal["dealer", "government", "manufacturer", "third_party"]
+HoldStatus = Literal["active", "released", "expired", "sold", "ended_by_dealer", "became_lead"]
+
+
+class PriceLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A part of the all-in price. A firm line does not change while the quote is valid; others are estimates."""
+
+    label: str
+    kind: LineKind
+    payee: Payee
+    amount: Amount
+    firm: bool
+    legal_basis: str | UnsetType = UNSET
+
+
+class OfferQuoteRequest(Struct, tag_field="type", tag="offer.quote.request", frozen=True, forbid_unknown_fields=True):
+    """Asks for a quote of one vehicle. At least one of `vin`, `stock` and `vehicle_id` is required. `buyer_ref` is the
+    agent's own name for the buyer: no e-mail address and no phone number.
+    """
+
+    vin: Word | UnsetType = UNSET
+    stock: Word | UnsetType = UNSET
+    vehicle_id: Word | UnsetType = UNSET
+    zip: Zip | UnsetType = UNSET
+    buyer_ref: BuyerRef | UnsetType = UNSET
+
+
+class QuotedVehicle(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The vehicle of a quote, as it was when the quote was made."""
+
+    vehicle_id: str
+    vin: str | UnsetType = UNSET
+    stock: str | UnsetType = UNSET
+    year: int | UnsetType = UNSET
+    make: str | UnsetType = UNSET
+    model: str | UnsetType = UNSET
+    trim: str | UnsetType = UNSET
+    condition: str | UnsetType = UNSET
+    mileage: Natural | UnsetType = UNSET
+
+
+class Quote(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The all-in price of a vehicle. The dealer keeps `price` until `valid_until`, unless the vehicle is gone. `total`
+    is the sum of the lines. If it is not `complete`, `missing` names what is not in it. `stock_at` is when the feed
+    last confirmed the vehicle. `signature` is a JWS of all other members (docs/protocol.md#offer-signature).
+    """
+
+    quote_id: str
+    vehicle: QuotedVehicle
+    price: Amount
+    lines: tuple[PriceLine, ...]
+    total: Amount
+    complete: bool
+    missing: tuple[str, ...]
+    jurisdiction: str
+    currency: str
+    created_at: str
+    valid_until: str
+    terms: str
+    stock_at: str | UnsetType = UNSET
+    buyer_ref: str | UnsetType = UNSET
+    signature: str | UnsetType = UNSET
+
+
+class OfferHoldRequest(Struct, tag_field="type", tag="offer.hold.request", frozen=True, forbid_unknown_fields=True):
+    """Asks to hold the vehicle of a quote. The same `idempotency_key` gets the same hold."""
+
+    quote_id: OfferId
+    idempotency_key: IdempotencyKey
+    buyer_ref: BuyerRef | UnsetType = UNSET
+
+
+class OfferReleaseRequest(
+    Struct, tag_field="type", tag="offer.release.request", frozen=True, forbid_unknown_fields=True
+):
+    """Ends a hold of the same agent. To end it again changes nothing."""
+
+    hold_id: OfferId
+
+
+class OfferStatusRequest(Struct, tag_field="type", tag="offer.status.request", frozen=True, forbid_unknown_fields=True):
+    """Asks what became of a hold of the same agent."""
+
+    hold_id: OfferId
+
+
+class Hold(Struct, frozen=True, kw_only=True):
+    """A hold of a vehicle. It holds until `expires_at` while `status` is `active` or `became_lead`."""
+
+    hold_id: str
+    quote_id: str
+    vehicle_id: str
+    price: Amount
+    currency: str
+    created_at: str
+    expires_at: str
+    status: HoldStatus
+    terms: str
