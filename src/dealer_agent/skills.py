@@ -1,16 +1,17 @@
 """READ FIRST: what the service does. One function for each skill (docs/protocol.md#skills).
 
 The function of a reading skill makes the JSON of the response's `data` from the dealer's snapshot, without locks,
-awaits and SQL. `submit_lead` stores the lead in one transaction, and answers when the transaction is durable.
+awaits and SQL. `submit_lead` stores the lead in one transaction, and answers when the transaction is durable. The
+skills of the offers extension read and write the database, too.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 
 from dealer_agent.callers import Caller
 from dealer_agent.config.settings import SearchSettings
@@ -19,8 +20,15 @@ from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.catalogue import Catalogue, RemovedUnit
 from dealer_agent.lead_intake.intake import LeadIntake
 from dealer_agent.leads.received_lead import PreparedLead
+from dealer_agent.offering.desk import OfferDesk
 from dealer_agent.protocol.envelope import Request
 from dealer_agent.protocol.errors import InternalError, ProtocolError, VehicleNotFound, VehicleUnavailable
+from dealer_agent.protocol.offers import (
+    OfferHoldRequest,
+    OfferQuoteRequest,
+    OfferReleaseRequest,
+    OfferStatusRequest,
+)
 from dealer_agent.protocol.response_bodies import SkillResponse
 from dealer_agent.protocol.skill import (
     DealerInformationRequest,
@@ -32,12 +40,21 @@ from dealer_agent.protocol.skill import (
 )
 
 
+class Asked(NamedTuple):
+    """A valid request to a skill that needs the database. `seconds` is the time left for it."""
+
+    payload: Payload
+    caller: Caller
+    now: datetime
+    seconds: float
+
+
 @dataclass(frozen=True, slots=True)
 class Dealer:
     """The data that the skills answer from. An import of a feed makes a new Dealer; a request uses one to its end.
 
     `information` is the JSON of the response to dealer.information. `stock_at` is when the feed last confirmed the
-    stock.
+    stock. `desk` makes offers; None if the dealer has switched them off.
     """
 
     profile: Profile
@@ -46,6 +63,7 @@ class Dealer:
     lead_intake: LeadIntake
     search: SearchSettings
     stock_at: datetime | None = None
+    desk: OfferDesk | None = None
 
     def with_stock(self, catalogue: Catalogue, at: datetime | None) -> "Dealer":
         """The dealer with another snapshot of its stock, which the feed confirmed at `at`."""
@@ -53,11 +71,16 @@ class Dealer:
 
 
 def dealer_of(
-    profile: Profile, lead_intake: LeadIntake, search: SearchSettings, catalogue: Catalogue, stock_at: datetime | None
+    profile: Profile,
+    lead_intake: LeadIntake,
+    search: SearchSettings,
+    catalogue: Catalogue,
+    stock_at: datetime | None,
+    desk: OfferDesk | None = None,
 ) -> Dealer:
     """The dealer of a profile, with a snapshot of its stock."""
     about = msgspec.json.encode(dealer_information(profile))
-    return Dealer(profile, about, catalogue, lead_intake, search, stock_at)
+    return Dealer(profile, about, catalogue, lead_intake, search, stock_at, desk)
 
 
 def information(dealer: Dealer, _: DealerInformationRequest) -> SkillResponse:
@@ -136,3 +159,46 @@ async def submit_lead(
     except ProtocolError as error:
         dealer.lead_intake.note_refused(error.code, now)
         raise
+
+
+async def quote(dealer: Dealer, desk: OfferDesk, asked: Asked) -> SkillResponse:
+    """offer.quote (docs/protocol.md#offer-quote). Raises ProtocolError and StorageError, as the skills below."""
+    request = cast(OfferQuoteRequest, asked.payload)
+    document = await desk.quote(request, asked.caller, dealer.catalogue, dealer.stock_at, asked.now, asked.seconds)
+    return SkillResponse(document)
+
+
+async def hold(dealer: Dealer, desk: OfferDesk, asked: Asked) -> SkillResponse:
+    """offer.hold (docs/protocol.md#offer-hold)."""
+    request = cast(OfferHoldRequest, asked.payload)
+    return _encoded(await desk.hold(request, asked.caller, dealer.catalogue, asked.now, asked.seconds))
+
+
+async def release(dealer: Dealer, desk: OfferDesk, asked: Asked) -> SkillResponse:
+    """offer.release (docs/protocol.md#offer-hold)."""
+    request = cast(OfferReleaseRequest, asked.payload)
+    return _encoded(await desk.release(request, asked.caller, dealer.catalogue, asked.now, asked.seconds))
+
+
+async def status(dealer: Dealer, desk: OfferDesk, asked: Asked) -> SkillResponse:
+    """offer.status (docs/protocol.md#offer-hold)."""
+    request = cast(OfferStatusRequest, asked.payload)
+    return _encoded(await desk.status(request, asked.caller, dealer.catalogue, asked.now, asked.seconds))
+
+
+def _encoded(data: Struct) -> SkillResponse:
+    return SkillResponse(msgspec.json.encode(data))
+
+
+OFFER_SKILLS: dict[type[Payload], Callable[[Dealer, OfferDesk, Asked], Awaitable[SkillResponse]]] = {
+    OfferQuoteRequest: quote,
+    OfferHoldRequest: hold,
+    OfferReleaseRequest: release,
+    OfferStatusRequest: status,
+}
+
+
+async def answer_offer(dealer: Dealer, asked: Asked) -> SkillResponse:
+    """The response of a skill of the offers extension. Raises ProtocolError and StorageError."""
+    assert dealer.desk is not None, "the skill is switched on"
+    return await OFFER_SKILLS[type(asked.payload)](dealer, dealer.desk, asked)

@@ -20,6 +20,12 @@ STEMS = {
     "inventory.vehicle": "vehicle-detail",
     "lead.submit": "lead-submit",
 }
+OFFER_STEMS = {
+    "offer.quote": "offer-quote",
+    "offer.hold": "offer-hold",
+    "offer.release": "offer-release",
+    "offer.status": "offer-status",
+}
 """Skill id to the middle of its media types (docs/protocol.md#envelope)."""
 
 VIN = "1HGCY2F57RA000001"
@@ -29,6 +35,7 @@ def payload(skill: str, /, **members: Any) -> dict[str, Any]:
     """A valid payload; a lead has what is required and nothing else."""
     needed: dict[str, dict[str, Any]] = {
         "inventory.vehicle": {"vin": VIN},
+        "offer.quote": {"vin": VIN},
         "lead.submit": {
             "customer": {"first_name": "Jordan", "last_name": "Example", "email": "jordan@example.com"},
             "consent": {
@@ -44,11 +51,11 @@ def payload(skill: str, /, **members: Any) -> dict[str, Any]:
 
 
 def request_type(skill: str, vendor: str = "proto") -> str:
-    return f"application/vnd.{vendor}.{STEMS[skill]}-request+json"
+    return f"application/vnd.{vendor}.{(STEMS | OFFER_STEMS)[skill]}-request+json"
 
 
 def response_type(skill: str, vendor: str = "proto") -> str:
-    return f"application/vnd.{vendor}.{STEMS[skill]}-response+json"
+    return f"application/vnd.{vendor}.{(STEMS | OFFER_STEMS)[skill]}-response+json"
 
 
 def body(skill: str = "inventory.search", vendor: str = "proto", /, **members: Any) -> dict[str, Any]:

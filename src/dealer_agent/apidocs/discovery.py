@@ -19,6 +19,7 @@ from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.well_known import CARD_TYPE, CATALOG_PATH
 
 KEYS_PATH = "/.well-known/jwks.json"
+OFFER_KEYS_PATH = "/.well-known/offer-keys.json"
 MCP_PATH = "/mcp"
 MCP_CARD_PATH = "/mcp/server-card"
 MCP_SERVER_PATH = "/.well-known/mcp/server.json"

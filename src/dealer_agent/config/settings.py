@@ -34,6 +34,7 @@ from dealer_agent.dealers.profile_checks import (
 from dealer_agent.encryption import Cipher
 from dealer_agent.feeds.files.checks import FeedChecks, check_names_are_known
 from dealer_agent.mcp_tools.consent import CONSENT_TEXT
+from dealer_agent.offers.pricing_settings import PricingSettings
 from dealer_agent.outgoing.addresses import ANY_ADDRESS, AddressRule
 from dealer_agent.pasted_commands import Where
 from dealer_agent.protocol.problems import Problem
@@ -359,6 +360,7 @@ class Sections(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, di
     leads: LeadSettings = LeadSettings()
     mcp: McpSettings = McpSettings()
     offers: OfferSettings = OfferSettings()
+    pricing: PricingSettings = PricingSettings()
 
     @cached_property
     def skills(self) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""Signs a dealer's agent cards with a key that is derived from its permanent secret (docs/protocol.md#card-signatures).
+"""Signs a dealer's cards and quotes with a key derived from its permanent secret (docs/protocol.md#card-signatures).
 
 Every worker and every machine with the dealer's keys derives the same key. Signatures are deterministic (RFC 6979), so
 all of them serve the same bytes.
@@ -23,6 +23,7 @@ from jwt.api_jws import PyJWS
 from jwt.utils import der_to_raw_signature
 
 from dealer_agent.protocol.card_signature import signed_texts
+from dealer_agent.protocol.offers import QUOTE_TYPE
 
 ALGORITHM: Final = "ES256"
 # 128 bits more than the order of the curve, so that no key is more likely than another (FIPS 186-5, A.2.1).
@@ -42,7 +43,7 @@ _jws.register_algorithm(ALGORITHM, _DeterministicES256(ECAlgorithm.SHA256, SECP2
 
 
 class CardSigner:
-    """Signs the cards of one dealer. `secret` are 32 bytes that nobody else has. The keys are at `keys_url`."""
+    """Signs the cards and quotes of one dealer. `secret` are 32 bytes that nobody else has. The key is at `keys_url`."""
 
     def __init__(self, secret: bytes, keys_url: str) -> None:
         self._secret = secret
@@ -65,6 +66,11 @@ class CardSigner:
     def signed(self, card: dict[str, Any]) -> dict[str, Any]:
         """The card with its `signatures`. All routes of cards call this function."""
         return card | {"signatures": [self._signature(text) for text in signed_texts(card)]}
+
+    def signature_of(self, quote: dict[str, Any], keys_url: str) -> str:
+        """The JWS of a quote, whose payload is the quote by RFC 8785. Its key is also at `keys_url`."""
+        header = {"typ": QUOTE_TYPE, "kid": self.public_key["kid"], "jku": keys_url}
+        return _jws.encode(rfc8785.dumps(quote), self._key, ALGORITHM, header)
 
     def _signature(self, text: bytes) -> dict[str, str]:
         header = {"typ": "JOSE", "kid": self.public_key["kid"], "jku": self._keys_url}

@@ -10,6 +10,7 @@ import msgspec
 import structlog
 from msgspec import UNSET, Struct
 
+from dealer_agent.callers import Caller
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.catalogue import Catalogue
 from dealer_agent.lead_intake.lead_transaction import LeadTransaction
@@ -38,9 +39,9 @@ from dealer_agent.visits.notifications import IntakeContext
 
 Result = TypeVar("Result")
 
-NOT_STORED = "The dealer's database is busy. The lead was not stored: send the same request again."
+NOT_STORED = "The dealer's database is busy. The request was not stored: send the same one again."
 RETRY_SECONDS = 1
-"""When a lead that finds too many others waiting may be sent again."""
+"""When a request that finds too many others waiting may be sent again."""
 
 
 class LeadIntake:
@@ -76,18 +77,10 @@ class LeadIntake:
         """
         job = self.lead_job(lead, catalogue, now)
         try:
-            submitted = self._writer.submit(self._context.profile.id, job, now, Buyer(lead.caller.token_id))
-            answer = await _in_time(submitted, seconds)
-        except (DealerUnknown, TokenRevoked):
+            answer = await self.write(job, lead.caller, now, seconds)
+        except (DealerUnknown, TokenRevoked, RateLimited):
             self._on_result("refused")
             raise
-        except QueueFull:
-            self._on_result("refused")
-            raise RateLimited(RETRY_SECONDS, because="Too many leads wait for the dealer's database.") from None
-        except DealerBlocked as failure:
-            self._on_result("failed")
-            structlog.get_logger().error("lead not stored", dealer=self._context.profile.id, problem=str(failure))
-            raise InternalError(NOT_STORED) from None
         except (InternalError, StorageError):
             self._on_result("failed")
             raise
@@ -96,6 +89,20 @@ class LeadIntake:
         if isinstance(answer, ProtocolError):
             raise answer
         return answer
+
+    async def write(self, job: Job[Result], caller: Caller, now: datetime, seconds: float) -> Result:
+        """The result of a job that a request needs, when it is durable. Raises as `submit`, and the errors of the job.
+
+        A job that waits for the database for `seconds` is cancelled.
+        """
+        try:
+            submitted = self._writer.submit(self._context.profile.id, job, now, Buyer(caller.token_id))
+            return await _in_time(submitted, seconds)
+        except QueueFull:
+            raise RateLimited(RETRY_SECONDS, because="Too many requests wait for the dealer's database.") from None
+        except DealerBlocked as failure:
+            structlog.get_logger().error("request not stored", dealer=self._context.profile.id, problem=str(failure))
+            raise InternalError(NOT_STORED) from None
 
     def lead_job(self, lead: PreparedLead, catalogue: Catalogue, now: datetime) -> Job[SkillResponse | ProtocolError]:
         """The job that stores a lead. Raises ProtocolError for a lead to refuse, if it has no idempotency key."""
@@ -174,7 +181,7 @@ async def _in_time(stored: Future[Result], seconds: float) -> Result:
             return await asyncio.shield(waiting)
     except TimeoutError:
         raise InternalError(
-            "The dealer's database is slow. The lead may have been stored: send the same request again, with the same "
+            "The dealer's database is slow. The request may have been stored: send the same one again, with the same "
             "idempotency_key."
         ) from None
 

@@ -14,6 +14,7 @@ from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.privacy.chain_heads import HEADS_SECONDS, record_heads, repair_withdrawals
 from dealer_agent.storage.jobs import Job
 from dealer_agent.storage.mcp_answers import MCP_ANSWER
+from dealer_agent.storage.offers import delete_old_offers
 from dealer_agent.storage.privacy.erasure import dispose, purge
 from dealer_agent.storage.stock.held_units import HELD
 from dealer_agent.storage.stock.stock_changes import remove_due
@@ -49,9 +50,14 @@ class Maintenance:
         await asyncio.to_thread(partial(purge, store, job.dealer_id, now=now, **purge_before(kept, now)))
         await asyncio.to_thread(delete_old_staged, settings.folder, now)
         done = await asyncio.to_thread(partial(dispose, store, job.dealer_id, now=now, **erase_before(kept, now)))
+        await asyncio.to_thread(self._delete_old_offers, job.dealer_id, now)
         if any(done):
             log.info("old customer data forgotten", leads=done.leads, consents=done.consents)
         return Next(now + maintenance_period(self.opened.count()))
+
+    def _delete_old_offers(self, dealer_id: str, now: datetime) -> None:
+        with self.opened.store.write(dealer_id, now) as tx:
+            delete_old_offers(tx)
 
     async def _remove_held(self, job: Job) -> Next:
         """Removes the units that kept their last good facts for a day."""

@@ -8,16 +8,17 @@ from dealer_agent.protocol.vehicle_field import Natural, Word
 
 OFFERS_EXTENSION: Final = "https://proto.example/extensions/offers/v1"
 
+QUOTE_TYPE: Final = "offer-quote+jws"
+"""The `typ` of the signature of a quote: the same key signs agent cards."""
+
 OfferId = Annotated[str, Meta(min_length=1, max_length=64)]
 BuyerRef = Annotated[str, Meta(min_length=1, max_length=200)]
 IdempotencyKey = Annotated[str, Meta(min_length=1, max_length=128)]
 Zip = Annotated[str, Meta(min_length=1, max_length=16)]
-Amount = float
-"""Money with at most two decimals, as JSON has it. `str` of it has the same decimals: all calculations are in Decimal."""
+Amount = int | float
+"""Money with at most two decimals, as JSON has it. A whole amount has no point. All calculations are in decimals."""
 
-LineKind = Literal[
-    "vehicle_price", "doc", "addon", "transport", "discount", "rebate", "title", "registration", "tax"
-]
+LineKind = Literal["vehicle_price", "doc", "addon", "transport", "discount", "rebate", "title", "registration", "tax"]
 Payee = Literal["dealer", "government", "manufacturer", "third_party"]
 HoldStatus = Literal["active", "released", "expired", "sold", "ended_by_dealer", "became_lead"]
 
@@ -31,6 +32,14 @@ class PriceLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
     amount: Amount
     firm: bool
     legal_basis: str | UnsetType = UNSET
+
+
+class Jurisdiction(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The place whose taxes and charges the lines are: that of the buyer's ZIP code, else that of the rooftop."""
+
+    of: Literal["buyer", "rooftop"]
+    state: str | UnsetType = UNSET
+    zip: str | UnsetType = UNSET
 
 
 class OfferQuoteRequest(Struct, tag_field="type", tag="offer.quote.request", frozen=True, forbid_unknown_fields=True):
@@ -71,8 +80,8 @@ class Quote(Struct, frozen=True, kw_only=True, omit_defaults=True):
     lines: tuple[PriceLine, ...]
     total: Amount
     complete: bool
-    missing: tuple[str, ...]
-    jurisdiction: str
+    missing: tuple[LineKind, ...]
+    jurisdiction: Jurisdiction
     currency: str
     created_at: str
     valid_until: str

@@ -48,6 +48,11 @@ def _may_be_leap(last_second: datetime) -> bool:
     return (utc.hour, utc.minute) == (23, 59)
 
 
+def utc_text(moment: datetime) -> str:
+    """An aware time in UTC, to the second, such as `2026-01-05T15:30:00Z`."""
+    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
 def is_timestamp(text: str) -> bool:
     """A date and time with an offset."""
     moment = parse_timestamp(text)

@@ -141,6 +141,14 @@ def keys_document(service: Service) -> Document:
     return _dated(service, json_document({"keys": keys}, "application/jwk-set+json"))
 
 
+def offer_keys_document(service: Service) -> Document:
+    """The public keys of quotes, those before the newest too. Raises HTTPException without the offers extension."""
+    if service.dealer.desk is None:
+        raise HTTPException(404)
+    keys = {"keys": service.dealer.desk.public_keys}
+    return _dated(service, json_document(keys, "application/jwk-set+json"))
+
+
 def catalog_document(service: Service) -> Document:
     """The AI Catalog."""
     catalog = discovery.dealer_catalog(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakSet
 
 from dealer_agent import __version__
-from dealer_agent.apidocs.discovery import KEYS_PATH
+from dealer_agent.apidocs.discovery import KEYS_PATH, OFFER_KEYS_PATH
 from dealer_agent.callers import PolicyBook
 from dealer_agent.callers.issuer import Issuer
 from dealer_agent.callers.issuer_metadata import openid_url
@@ -25,6 +25,7 @@ from dealer_agent.encryption import Cipher
 from dealer_agent.encryption.card_signer import CardSigner
 from dealer_agent.lead_intake.intake import LeadIntake
 from dealer_agent.mcp_tools.consent import consent_text
+from dealer_agent.offering.desk import MOST_PUBLISHED_KEYS, OfferDesk
 from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.protocol.card import CardFacts, CardIssuer, OfferTerms
 from dealer_agent.protocol.skill import SKILLS
@@ -105,11 +106,12 @@ class DealerOpener:
             process.shared_policies = {} if is_only else await asyncio.to_thread(shared_policies, store)
             process.keep_keys_of(admitted.policies if is_only else process.shared_policies)
         limits = process.limits if is_only else process.limits.of_dealer(profile.id, rules)
+        desk = offer_desk(settings, card.http_json_url, cipher, store, intake) if settings.offers.enabled else None
         return Service(
             process=process,
             snapshots=snapshots,
             loaded=revision._replace(stock=snapshot.revision),
-            dealer=dealer_of(profile, intake, settings.search, snapshot.catalogue, snapshot.at),
+            dealer=dealer_of(profile, intake, settings.search, snapshot.catalogue, snapshot.at, desk),
             tokens=admitted.tokens,
             access_tokens=_access_tokens(settings, card.http_json_url, process),
             policies=PolicyBook(
@@ -125,7 +127,7 @@ class DealerOpener:
             card=card,
             mcp_key=cipher.permanent_key("mcp request state"),
             mcp_answers=McpAnswers(store, profile.id),
-            signer=card_signer(settings, installation.listens_at, cipher),
+            signer=card_signer(settings, card.http_json_url, cipher),
             calendar=lambda secret_hash: subscribed_calendar(store, profile, secret_hash, datetime.now(UTC)),
             customers=intake.for_customers(store),
             links=self.opened.customer_links(settings, cipher),
@@ -226,10 +228,28 @@ def note_first_time(store: Store, dealer_id: str, now: datetime) -> None:
             trust_clock(tx)
 
 
-def card_signer(settings: Settings, listens_at: str, cipher: Cipher) -> CardSigner:
-    """What signs a dealer's cards. A higher `card_key_number` is another key."""
-    purpose = f"card signatures of {settings.dealer.id}, key {settings.service.card_key_number}"
-    return CardSigner(cipher.permanent_key(purpose), settings.base_url(listens_at) + KEYS_PATH)
+def card_signer(settings: Settings, base_url: str, cipher: Cipher, number: int | None = None) -> CardSigner:
+    """What signs a dealer's cards at a URL. A higher `card_key_number` is another key. `number` is an earlier one."""
+    number = number or settings.service.card_key_number
+    return CardSigner(
+        cipher.permanent_key(f"card signatures of {settings.dealer.id}, key {number}"), base_url + KEYS_PATH
+    )
+
+
+def offer_desk(settings: Settings, base_url: str, cipher: Cipher, store: Store, intake: LeadIntake) -> OfferDesk:
+    """What answers the skills of the offers extension. Keys that have signed quotes stay published."""
+    newest = settings.service.card_key_number
+    oldest = max(1, newest - MOST_PUBLISHED_KEYS + 1)
+    return OfferDesk(
+        settings.dealer,
+        settings.offers,
+        settings.pricing,
+        store,
+        intake,
+        [card_signer(settings, base_url, cipher, number) for number in range(newest, oldest - 1, -1)],
+        base_url + OFFER_KEYS_PATH,
+        cipher.permanent_key("offer idempotency"),
+    )
 
 
 def _card_facts(settings: Settings, listens_at: str) -> CardFacts:

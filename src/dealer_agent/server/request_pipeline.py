@@ -17,6 +17,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from dealer_agent.protocol.errors import AuthRequired, ContactConsentRequired, InvalidConsent
 from dealer_agent.protocol.ids import new_ulid
+from dealer_agent.protocol.offers import OFFERS_EXTENSION
 from dealer_agent.protocol.response_bodies import SkillResponse, response_pieces
 from dealer_agent.protocol.skill import LEAD_SUBMIT
 from dealer_agent.protocol.task_list import TaskPage
@@ -42,7 +43,8 @@ from dealer_agent.server.guards import (
 )
 from dealer_agent.server.log import log_request
 from dealer_agent.server.service import Service
-from dealer_agent.skills import read, submit_lead
+from dealer_agent.skills import Asked, answer_offer, read, submit_lead
+from dealer_agent.storage.daily_counts import OK
 from dealer_agent.storage.transaction import current_span
 
 PLAIN_TEXT = "text/plain; charset=utf-8"
@@ -75,6 +77,8 @@ async def answer(incoming: IncomingRequest, receive: Receive) -> HttpResponse:
         await pass_guards(REQUEST_GUARDS, incoming)
         if incoming.request.skill.is_lead:
             return _success(incoming, await _submit_lead(incoming))
+        if incoming.request.skill.is_extension:
+            return _success(incoming, await _answer_offer(incoming))
         return _success(incoming, _read(incoming))
     except TaskPage as page:
         return _response(incoming, 200, (), incoming.binding.encode_result(incoming.call_id, [page.body]))
@@ -193,6 +197,19 @@ async def _submit_lead(incoming: IncomingRequest) -> SkillResponse:
     return result
 
 
+async def _answer_offer(incoming: IncomingRequest) -> SkillResponse:
+    """Answers a skill of the offers extension in the time that is left for the request, and counts it."""
+    service, request = incoming.service, incoming.request
+    seconds = service.settings.service.request_timeout_seconds - (perf_counter() - incoming.started)
+    assert request.payload is not None, "the payload is checked before"
+    current_span.set(incoming.span)
+    asked = Asked(request.payload, incoming.caller, datetime.now(UTC), seconds)
+    with nullcontext() if incoming.span is None else incoming.span.step(request.skill.id):
+        result = await answer_offer(service.dealer, asked)
+    service.counts.count(request.skill.id, OK, incoming.caller.identity, incoming.fields)
+    return result
+
+
 def _success(incoming: IncomingRequest, result: SkillResponse) -> HttpResponse:
     """The response with the result of a skill."""
     version = incoming.binding.version
@@ -236,7 +253,9 @@ def _extensions(incoming: IncomingRequest) -> Iterable[tuple[str, str]]:
     if b"a2a-extensions" not in incoming.fields:
         return ()
     version = incoming.binding.version
-    ours = incoming.service.vocabularies.extensions if version is None else (version.extension_uri,)
+    ours = incoming.service.vocabularies.extensions if version is None else frozenset({version.extension_uri})
+    if version is None and incoming.service.dealer.desk is not None:
+        ours |= {OFFERS_EXTENSION}
     known = dict.fromkeys(uri for uri in named_extensions(incoming) if uri in ours)
     return (("a2a-extensions", ", ".join(known)),) if known else ()
 

@@ -37,6 +37,7 @@ from dealer_agent.server.documents import (
     llms_document,
     mcp_card_document,
     mcp_server_document,
+    offer_keys_document,
     page_document,
     public_document,
 )
@@ -70,6 +71,7 @@ def routes() -> list[Route]:
         Route("/cards/1.0.0.json", _addressed(lambda here: card_of_revision(here, "1.0.0"))),
         Route("/cards/0.1.0.json", _addressed(lambda here: card_of_revision(here, "0.1.0"))),
         Route(discovery.KEYS_PATH, _kept(keys_document)),
+        Route(discovery.OFFER_KEYS_PATH, _kept(offer_keys_document)),
         Route(PROTECTED_RESOURCE_PATH, _addressed(resource_document)),
         Route(PROTECTED_RESOURCE_PATH + discovery.MCP_PATH, _addressed(mcp_resource_document)),
         Route(CATALOG_PATH, _addressed(catalog_document)),

@@ -37,10 +37,10 @@ _RIGHTS = {
     " key_copies",
     "INSERT, UPDATE (body)": "consent_events",
     "INSERT, DELETE": "vault_keys unit_changes refused_imports consent_proofs proof_contacts places accesses refusals"
-    " nonces invitations",
+    " nonces invitations quotes",
     "INSERT, UPDATE, DELETE": "vault_key_uses dealer_keys replicas jobs units held_units feeds feed_files lead_events"
     " lead_contacts outbox idempotency daily_counts key_sets alerts alert_messages withdrawals"
-    " people memberships passkeys console_sessions lead_notes",
+    " people memberships passkeys console_sessions lead_notes holds",
 }
 SERVICE_RIGHTS = {table: rights for rights, tables in _RIGHTS.items() for table in tables.split()}
 """What the service's role may do with each table, besides SELECT: what the statements of the service need."""

@@ -1,0 +1,1 @@
+"""Answers the skills of the offers extension: makes and stores quotes and holds (docs/protocol.md#offers)."""

@@ -1,0 +1,160 @@
+"""Stores quotes and holds (docs/protocol.md#offers). They have no customer data.
+
+A transaction that changes them holds the dealer's lock, so the jobs of one dealer run one after the other. Besides, a
+unique index allows one hold of a vehicle that has not ended. A hold whose time is over counts as ended, before anything
+writes so.
+"""
+
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from sqlalchemy import bindparam, delete, insert, update
+
+from dealer_agent.protocol.offers import HoldStatus
+from dealer_agent.storage.columns import UtcTime
+from dealer_agent.storage.schema import holds, quotes
+from dealer_agent.storage.statements import of_dealer, rows_of
+from dealer_agent.storage.transaction import Transaction
+
+KEPT = timedelta(days=730)
+"""How long quotes and holds are kept: the two years for which a dealer must be able to show its prices."""
+
+
+class StoredQuote(NamedTuple):
+    """A quote. `caller` is the identity of the agent; None for an anonymous one. `document` is the signed JSON."""
+
+    quote_id: str
+    vehicle_id: str
+    caller: str | None
+    created_at: datetime
+    valid_until: datetime
+    document: bytes
+
+
+class StoredHold(NamedTuple):
+    """A hold of a vehicle. `key_hash` identifies the request that made it, and `request_hash` its content.
+
+    It holds from `created_at` until `expires_at`, or until `ended_at`. `ended_why` is what staff wrote.
+    """
+
+    hold_id: str
+    quote_id: str
+    vehicle_id: str
+    caller: str
+    key_hash: bytes
+    request_hash: bytes
+    created_at: datetime
+    expires_at: datetime
+    status: HoldStatus
+    ended_at: datetime | None = None
+    ended_why: str | None = None
+
+    def holds_at(self, now: datetime) -> bool:
+        """Whether nobody else can hold the vehicle."""
+        return self.ended_at is None and now < self.expires_at
+
+    def status_at(self, now: datetime) -> HoldStatus:
+        """What became of it by the clock."""
+        return "expired" if self.ended_at is None and now >= self.expires_at else self.status
+
+
+ADD_QUOTE = insert(quotes)
+
+FIND_QUOTE = rows_of(quotes, StoredQuote).where(quotes.c.quote_id == bindparam("of_quote"))
+
+ADD_HOLD = insert(holds)
+
+FIND_HOLD = rows_of(holds, StoredHold).where(holds.c.hold_id == bindparam("of_hold"))
+
+FIND_HOLD_BY_KEY = rows_of(holds, StoredHold).where(holds.c.key_hash == bindparam("of_key"))
+
+FIND_HOLD_OF_VEHICLE = rows_of(holds, StoredHold).where(
+    holds.c.vehicle_id == bindparam("of_vehicle"), holds.c.ended_at.is_(None)
+)
+
+LIST_HOLDS_OF_CALLER = (
+    rows_of(holds, StoredHold)
+    .where(holds.c.caller == bindparam("of_caller"), holds.c.created_at > bindparam("since", type_=UtcTime))
+    .order_by(holds.c.created_at)
+)
+
+LIST_HOLDS = rows_of(holds, StoredHold).order_by(holds.c.created_at.desc(), holds.c.hold_id).limit(bindparam("most"))
+
+LIST_OPEN_HOLDS = LIST_HOLDS.where(holds.c.ended_at.is_(None), holds.c.expires_at > bindparam("at", type_=UtcTime))
+
+CHANGE_HOLD = (
+    update(holds)
+    .where(of_dealer(holds), holds.c.hold_id == bindparam("of_hold"))
+    .values({name: bindparam(f"new_{name}") for name in ("status", "expires_at", "ended_at", "ended_why")})
+)
+
+DELETE_OLD_HOLDS = delete(holds).where(of_dealer(holds), holds.c.created_at < bindparam("before", type_=UtcTime))
+
+DELETE_OLD_QUOTES = delete(quotes).where(of_dealer(quotes), quotes.c.created_at < bindparam("before", type_=UtcTime))
+
+
+def add_quote(tx: Transaction, quote: StoredQuote) -> None:
+    """Stores a quote."""
+    tx.execute(ADD_QUOTE, quote._asdict())
+
+
+def find_quote(tx: Transaction, quote_id: str) -> StoredQuote | None:
+    """The quote with this id."""
+    row = tx.execute(FIND_QUOTE, {"of_quote": quote_id}).one_or_none()
+    return None if row is None else StoredQuote(*row)
+
+
+def add_hold(tx: Transaction, hold: StoredHold) -> None:
+    """Stores a hold of a vehicle that nobody holds."""
+    tx.execute(ADD_HOLD, hold._asdict())
+
+
+def find_hold(tx: Transaction, hold_id: str) -> StoredHold | None:
+    """The hold with this id."""
+    row = tx.execute(FIND_HOLD, {"of_hold": hold_id}).one_or_none()
+    return None if row is None else StoredHold(*row)
+
+
+def find_hold_by_key(tx: Transaction, key_hash: bytes) -> StoredHold | None:
+    """The hold that an earlier request with the same idempotency key of the same agent has made."""
+    row = tx.execute(FIND_HOLD_BY_KEY, {"of_key": key_hash}).one_or_none()
+    return None if row is None else StoredHold(*row)
+
+
+def hold_of_vehicle(tx: Transaction, vehicle_id: str) -> StoredHold | None:
+    """The hold of a vehicle at this time. In a transaction that writes, one whose time is over becomes `expired`."""
+    row = tx.execute(FIND_HOLD_OF_VEHICLE, {"of_vehicle": vehicle_id}).one_or_none()
+    found = None if row is None else StoredHold(*row)
+    return found if found is not None and found.holds_at(tx.now) else None
+
+
+def expire_hold_of_vehicle(tx: Transaction, vehicle_id: str) -> None:
+    """Writes the end of a hold whose time is over, so that another one can begin."""
+    row = tx.execute(FIND_HOLD_OF_VEHICLE, {"of_vehicle": vehicle_id}).one_or_none()
+    if row is not None and not (found := StoredHold(*row)).holds_at(tx.now):
+        change_hold(tx, found._replace(status="expired", ended_at=found.expires_at))
+
+
+def change_hold(tx: Transaction, hold: StoredHold) -> None:
+    """Stores status, times and reason of a hold."""
+    row = {f"new_{name}": getattr(hold, name) for name in ("status", "expires_at", "ended_at", "ended_why")}
+    tx.execute(CHANGE_HOLD, row | {"of_hold": hold.hold_id})
+
+
+def holds_of_caller(tx: Transaction, caller: str, since: datetime) -> list[StoredHold]:
+    """The holds that an agent has begun after a time, oldest first."""
+    return [StoredHold(*row) for row in tx.execute(LIST_HOLDS_OF_CALLER, {"of_caller": caller, "since": since})]
+
+
+def list_holds(tx: Transaction, most: int, *, only_open: bool = False) -> list[StoredHold]:
+    """The newest holds first. With `only_open`, those that hold now."""
+    if only_open:
+        return [StoredHold(*row) for row in tx.execute(LIST_OPEN_HOLDS, {"most": most, "at": tx.now})]
+    return [StoredHold(*row) for row in tx.execute(LIST_HOLDS, {"most": most})]
+
+
+def delete_old_offers(tx: Transaction) -> None:
+    """Deletes quotes and holds that are older than KEPT."""
+    tx.execute(DELETE_OLD_HOLDS, {"before": tx.now - KEPT})
+    # A quote stays for as long as a hold of it.
+    tx.execute(DELETE_OLD_QUOTES, {"before": tx.now - KEPT - timedelta(days=2)})
