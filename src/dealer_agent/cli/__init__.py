@@ -49,6 +49,7 @@ COMMANDS = {
     ),
     "leads": Row("See, export and erase the leads that buyers sent.", group="app"),
     "appointments": Row("See, arrange, change and subscribe to the visits of customers.", group="app"),
+    "offers": Row("See, extend and end the holds of agents, and verify quotes.", group="app"),
     "deliveries": Row("See whether leads arrived at their CRMs, and send them again.", group="app"),
     "alerts": Row("See what is wrong, and test who gets a message about it.", group="app"),
     "consent": Row("See, revoke, prove and verify the consent of customers.", group="app"),

@@ -5,6 +5,7 @@
     ├── Unreachable         no response came, or only one of a gateway
     ├── NotADealerAgent     no usable agent card at the URL
     │   └── CardNotVerified the signature of the card is missing or wrong
+    ├── QuoteNotVerified    the signature of a quote is missing or wrong
     ├── MalformedResponse   a response that is none of the protocol
     ├── SearchIncomplete    `search_all` cannot show that it saw all vehicles
     └── Refused             the dealer's agent answered with an error
@@ -118,6 +119,10 @@ class NotADealerAgent(DealerAgentError):
 
 class CardNotVerified(NotADealerAgent):
     """The agent card has no valid signature."""
+
+
+class QuoteNotVerified(DealerAgentError):
+    """A quote has no valid signature of the dealer."""
 
 
 class MalformedResponse(DealerAgentError):

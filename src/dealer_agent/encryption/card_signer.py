@@ -43,7 +43,7 @@ _jws.register_algorithm(ALGORITHM, _DeterministicES256(ECAlgorithm.SHA256, SECP2
 
 
 class CardSigner:
-    """Signs the cards and quotes of one dealer. `secret` are 32 bytes that nobody else has. The key is at `keys_url`."""
+    """Signs the cards and quotes of one dealer. `secret` are 32 secret bytes. The key is at `keys_url`."""
 
     def __init__(self, secret: bytes, keys_url: str) -> None:
         self._secret = secret

@@ -1,0 +1,161 @@
+"""`dealer-agent offers`: the holds of agents, and the proof that a quote is the dealer's."""
+
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dealer_agent.cli.command import command, newest
+from dealer_agent.cli.open_dealer import DEALER
+from dealer_agent.cli.tables import Columns, Table
+from dealer_agent.cli.terminal import fail, limited, minute, out, plain
+from dealer_agent.open_installation import OpenDealer
+from dealer_agent.storage.offers import StoredHold, find_hold, find_quote, list_holds
+
+if TYPE_CHECKING:
+    from dealer_agent.storage.transaction import Transaction
+
+app = typer.Typer(no_args_is_help=True)
+
+MOST_HOLDS = 1000
+HoldArgument = Annotated[str, typer.Argument(metavar="ID", help="The id of the hold, from `offers list`.")]
+
+
+@command(app, "list", DEALER)
+def list_(
+    dealer: OpenDealer,
+    everything: Annotated[bool, typer.Option("--all", help="Show also holds that have ended.")] = False,
+    limit: Annotated[int, newest(MOST_HOLDS)] = 50,
+) -> Table:
+    """List the vehicles that agents hold, and until when."""
+    with dealer.read() as tx:
+        holds = limited(list_holds(tx, limit + 1, only_open=not everything), limit)
+        now = tx.now
+    columns: Columns = {
+        "Id": "hold_id",
+        "Vehicle": "vehicle_id",
+        "Agent": "caller",
+        "Since": "created_at",
+        "Until": "expires_at",
+        "Status": lambda hold: hold.status_at(now).replace("_", " "),
+        "Why": "ended_why",
+    }
+    return Table.of("Holds", columns, holds, dealer.local, empty="No agent holds a vehicle.")
+
+
+@command(app, "show", DEALER)
+def show(
+    dealer: OpenDealer,
+    offer_id: Annotated[str, typer.Argument(metavar="ID", help="The id of a quote or of a hold.")],
+) -> dict[str, Any]:
+    """Show a quote as the agent got it, or the hold and its quote."""
+    import msgspec
+
+    with dealer.read() as tx:
+        hold = find_hold(tx, offer_id)
+        quote = find_quote(tx, offer_id if hold is None else hold.quote_id)
+    if quote is None:
+        fail(f"there is no quote and no hold {offer_id}; see dealer-agent offers list --all")
+    document: dict[str, Any] = msgspec.json.decode(quote.document)
+    if hold is not None:
+        out.print(_sentence(dealer, hold))
+    out.print(f"Quote {quote.quote_id} for {plain(quote.caller or 'an anonymous agent')}")
+    for line in document["lines"]:
+        out.print(f"  {plain(line['label']):40} {line['amount']:>12,.2f}{'' if line['firm'] else '  estimated'}")
+    out.print(f"  {'Total':40} {document['total']:>12,.2f}  {document['currency']}")
+    return {"quote": document, "hold": None if hold is None else _facts(dealer, hold)}
+
+
+@command(app, "extend", DEALER)
+def extend(
+    dealer: OpenDealer,
+    hold_id: HoldArgument,
+    hours: Annotated[int, typer.Option("--hours", min=1, max=720, help="How long it lasts from now on.")],
+) -> dict[str, Any]:
+    """Give a hold another end."""
+    from dealer_agent.offering.holds import extend_hold
+
+    return _change(dealer, lambda tx: extend_hold(tx, hold_id, tx.now + timedelta(hours=hours)))
+
+
+@command(app, "end", DEALER)
+def end(
+    dealer: OpenDealer,
+    hold_id: HoldArgument,
+    reason: Annotated[str, typer.Option("--reason", help="Why, for your own record: at most 200 characters.")] = "",
+) -> dict[str, Any]:
+    """End a hold, also one that you refuse. The agent learns it when it asks for the status."""
+    from dealer_agent.offering.holds import end_hold
+
+    if len(reason) > 200:
+        raise typer.BadParameter("the reason has more than 200 characters")
+    return _change(dealer, lambda tx: end_hold(tx, hold_id, reason))
+
+
+@command(app, "verify")
+def verify(
+    file: Annotated[Path, typer.Argument(help="The quote as JSON, or the whole response with it.", dir_okay=False)],
+    keys: Annotated[
+        Path,
+        typer.Option(
+            "--keys", help="The dealer's keys, from its address /.well-known/offer-keys.json.", dir_okay=False
+        ),
+    ],
+) -> dict[str, Any]:
+    """Check that a quote was signed by the dealer with these keys, without asking the dealer."""
+    import msgspec
+
+    from dealer_agent.client.quotes import read_quote, verify_quote
+
+    try:
+        quote, key_set = read_quote(file.read_bytes()), msgspec.json.decode(keys.read_bytes(), type=dict[str, Any])
+    except OSError as error:
+        fail(f"cannot read {error.filename}: {error.strerror}")
+    except ValueError as error:
+        fail(f"{keys} is not a JSON Web Key Set: {error}")
+    kid = verify_quote(quote, key_set)
+    ends = datetime.fromisoformat(str(quote["valid_until"]))
+    is_valid = datetime.now(UTC) < ends
+    out.print(f"The quote {plain(str(quote['quote_id']))} was signed with the key {plain(kid)}.")
+    out.print(f"It {'is' if is_valid else 'was'} valid until {minute(ends)} UTC.")
+    return {"quote_id": quote["quote_id"], "kid": kid, "valid_until": quote["valid_until"], "is_valid": is_valid}
+
+
+def _change(dealer: OpenDealer, change: Any) -> dict[str, Any]:
+    """Changes a hold under the dealer's lock, as the service does, and says what it is now."""
+    from dealer_agent.offering.holds import HoldRefusedError
+
+    def job(tx: "Transaction") -> StoredHold:
+        changed: StoredHold = change(tx)
+        return changed
+
+    with closing(dealer.store.lead_writer()) as writer:
+        try:
+            hold = writer.submit(dealer.profile.id, job, datetime.now(UTC)).result()
+        except HoldRefusedError as refused:
+            fail(str(refused))
+    out.print(_sentence(dealer, hold))
+    return _facts(dealer, hold)
+
+
+def _sentence(dealer: OpenDealer, hold: StoredHold) -> str:
+    status = hold.status_at(datetime.now(UTC)).replace("_", " ")
+    until = dealer.local(hold.ended_at or hold.expires_at)
+    assert until is not None
+    return f"Hold {hold.hold_id} of {plain(hold.vehicle_id)} by {plain(hold.caller)}: {status}, until {minute(until)}"
+
+
+def _facts(dealer: OpenDealer, hold: StoredHold) -> dict[str, Any]:
+    return {
+        "id": hold.hold_id,
+        "quote_id": hold.quote_id,
+        "vehicle_id": hold.vehicle_id,
+        "agent": hold.caller,
+        "since": dealer.local(hold.created_at),
+        "until": dealer.local(hold.expires_at),
+        "ended": dealer.local(hold.ended_at),
+        "why": hold.ended_why,
+        "status": hold.status_at(datetime.now(UTC)),
+    }
