@@ -90,6 +90,8 @@ def _values(kind: types.Type) -> Iterator[str]:
             yield f"{number}{_range(least, most)}"
         case types.StrType() | types.CustomType():
             yield "text"
+        case types.DecimalType():
+            yield "text: a decimal number"
         case types.VarTupleType(item_type=inner):
             yield f"list: {', '.join(_values(inner))}"
         case types.DictType(value_type=inner):

@@ -34,6 +34,7 @@ from dealer_agent.dealers.profile_checks import (
 from dealer_agent.encryption import Cipher
 from dealer_agent.feeds.files.checks import FeedChecks, check_names_are_known
 from dealer_agent.mcp_tools.consent import CONSENT_TEXT
+from dealer_agent.offers.pricing_rules import pricing_fits
 from dealer_agent.offers.pricing_settings import PricingSettings
 from dealer_agent.outgoing.addresses import ANY_ADDRESS, AddressRule
 from dealer_agent.pasted_commands import Where
@@ -360,7 +361,6 @@ class Sections(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, di
     leads: LeadSettings = LeadSettings()
     mcp: McpSettings = McpSettings()
     offers: OfferSettings = OfferSettings()
-    pricing: PricingSettings = PricingSettings()
 
     @cached_property
     def skills(self) -> frozenset[str]:
@@ -377,14 +377,19 @@ class Sections(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, di
 if TYPE_CHECKING:
 
     class DealerFile(Profile, Sections, frozen=True, kw_only=True):
-        """`dealer.toml`: the dealer's profile at its top, its feeds, and the sections about the service."""
+        """`dealer.toml`: the dealer's profile at its top, feeds, prices, and the sections about the service."""
 
         feeds: Feeds = ()
+        pricing: PricingSettings = PricingSettings()
 else:
     # msgspec cannot combine two bases that have fields.
     DealerFile = defstruct(
         "DealerFile",
-        [("feeds", Feeds, ()), *((field.name, field.type, field.default) for field in fields(Sections))],
+        [
+            ("feeds", Feeds, ()),
+            ("pricing", PricingSettings, PricingSettings()),
+            *((field.name, field.type, field.default) for field in fields(Sections)),
+        ],
         bases=(Profile,),
         frozen=True,
         kw_only=True,
@@ -393,7 +398,7 @@ else:
 
 
 CheckedDealerFile = Annotated[
-    DealerFile, must_satisfy(feeds_name_rooftops, hours_have_a_zone, automatic_quarantine_is_heard)
+    DealerFile, must_satisfy(feeds_name_rooftops, hours_have_a_zone, pricing_fits, automatic_quarantine_is_heard)
 ]
 """`DealerFile`, with the rules about several of its parts."""
 
@@ -414,6 +419,7 @@ class Settings(Sections, frozen=True, kw_only=True, dict=True):
     database_url: str
     dealer: Profile
     feeds: Feeds = ()
+    pricing: PricingSettings = PricingSettings()
     cipher: Cipher | None = None
     installation: Path | None = None
 
@@ -421,7 +427,7 @@ class Settings(Sections, frozen=True, kw_only=True, dict=True):
     def of(cls, file: DealerFile, **more: Any) -> "Settings":
         """The settings of a file. `more` has further members, and sections that replace those of the file."""
         sections = {field.name: getattr(file, field.name) for field in fields(Sections)}
-        return cls(dealer=file, feeds=file.feeds, **{**sections, **more})
+        return cls(dealer=file, feeds=file.feeds, pricing=file.pricing, **{**sections, **more})
 
     @property
     def where(self) -> Where:

@@ -173,6 +173,7 @@ def _what_to_write(kind: types.Type, key: str, path: Path) -> str:
 
 _SCALARS: dict[type[types.Type], tuple[type | UnionType, str]] = {
     types.StrType: (str, "text in quotes"),
+    types.DecimalType: (str, 'a number in quotes, such as "85.50"'),
     types.BoolType: (bool, "true or false, without quotes"),
     types.IntType: (int, "a whole number, without quotes"),
     types.FloatType: (int | float, "a number, without quotes"),
