@@ -1,15 +1,15 @@
 """Quotes and holds over the wire (docs/protocol.md#offers)."""
 
 import json
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 import httpx
 import pytest
+from tests.acceptance.running import eventually
 from tests.offering.conftest import OFFERS, Offered, data_of
-from tests.server.dealership import ACCORD, LEAF, LOT, SOLD, Dealership, error_of, message
-from tests.storage.calls import write_at
+from tests.server.dealership import ACCORD, LEAF, LOT, SOLD, Dealership, error_of, message, run_dealership
 
 from dealer_agent.client.quotes import verify_quote
 from dealer_agent.config import load_settings
@@ -17,6 +17,7 @@ from dealer_agent.feeds.files.reader import read_feed
 from dealer_agent.feeds.importing import import_feed
 from dealer_agent.offering.holds import end_hold, extend_hold
 from dealer_agent.protocol.offers import OFFERS_EXTENSION
+from dealer_agent.protocol.published_versions import PUBLISHED_VERSIONS
 from dealer_agent.storage.offers import find_hold
 
 UNPRICED = "T-000"
@@ -45,24 +46,26 @@ def test_the_cards_list_the_extension_and_its_skills(offering: Offered, path: st
 
 
 @pytest.mark.requirement("offers-off")
-def test_without_the_setting_there_is_no_offer(dealership: Dealership) -> None:
+def test_without_the_setting_there_is_no_offer(offering: Offered) -> None:
+    dealership = offering("", agents=0).dealership
     refused = dealership.post(message("offer.quote", vin=ACCORD))
     assert (refused.status_code, error_of(refused)["code"]) == (404, "UNSUPPORTED_SKILL")
     assert extension_of(dealership, "/cards/1.0.0.json") is None
-    assert "offer" not in dealership.get("/cards/1.0.0.json").text
+    assert '"offer.' not in dealership.get("/cards/1.0.0.json").text
     assert dealership.get("/.well-known/offer-keys.json").status_code == 404
 
 
 @pytest.mark.requirement("offers-off")
 def test_published_versions_have_no_offers(offering: Offered) -> None:
     dealership = offering().dealership
-    for version in ("1.0", "1.3"):
-        card = dealership.get(f"/aap/{version}/agent-card.json")
+    for version in (PUBLISHED_VERSIONS["1.0"], PUBLISHED_VERSIONS["1.3"]):
+        card = dealership.get(version.card_path)
         assert card.status_code == 200
-        assert "offer." not in card.text
+        assert '"offer.' not in card.text
+        assert OFFERS_EXTENSION not in card.text
     refused = dealership.post(
         {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": message("offer.quote", "autoagent", vin=ACCORD)},
-        "/aap/1.0/rpc",
+        PUBLISHED_VERSIONS["1.0"].path + "/rpc",
     )
     assert "UNSUPPORTED_SKILL" in refused.text
 
@@ -149,10 +152,6 @@ def test_a_key_that_was_replaced_still_proves_the_quotes_of_its_day(offering: Of
     before = offering("[service]\ncard_key_number = 1\n" + OFFERS, agents=0)
     old = before.stranger.quote(vin=LEAF)
     folder = before.dealership.folder
-    settings = load_settings(folder, {})
-    assert settings.service.card_key_number == 1
-    from tests.server.dealership import run_dealership
-
     (folder / "dealer.toml").write_text((folder / "dealer.toml").read_text().replace("number = 1", "number = 3"))
     with run_dealership(folder) as after:
         keys = after.get("/.well-known/offer-keys.json").json()
@@ -185,8 +184,7 @@ def test_a_known_agent_holds_the_vehicle_of_a_quote(offering: Offered) -> None:
 )
 def test_an_anonymous_agent_holds_nothing(offering: Offered, members: dict[str, str]) -> None:
     opened = offering(agents=0)
-    refused = opened.stranger.ask(members.pop("skill"), **members) if "skill" in members else None
-    assert refused is not None
+    refused = opened.stranger.ask(**members)
     error = error_of(refused)
     assert (refused.status_code, error["code"]) == (403, "CALLER_NOT_KNOWN")
     assert "sign the request" in error["message"]
@@ -319,26 +317,14 @@ def test_a_quoted_price_outlives_the_feed_and_not_the_vehicle(offering: Offered)
     agent, dealership = opened.agents[0], opened.dealership
     quotes = {vin: agent.quote(vin=vin) for vin in (ACCORD, LEAF)}
     held = data_of(agent.hold(quotes[LEAF]["quote_id"], "leaf"))
-    changed = [{**unit, "price": 99_000} if unit.get("vin") == ACCORD else unit for unit in LOT]
+    changed = [{**unit, "price": 29_000} if unit.get("vin") == ACCORD else unit for unit in LOT]
     changed = [unit for unit in changed if unit.get("vin") != LEAF]
     settings = load_settings(dealership.folder, {})
     with dealership.store() as store:
         feed = read_feed(json.dumps(changed).encode())
-        import_feed(store, settings.dealer, feed, source="lot.json", at=write_at_now())
-    dealership.portal.call(dealership.app.dealers.refresher.refresh_now) if False else wait_for_price(dealership)
+        import_feed(store, settings.dealer, feed, source="lot.json", at=datetime.now(UTC))
+    eventually("the new price", lambda: dealership.ask("inventory.vehicle", vin=ACCORD)["price"] == 29_000)
     assert data_of(agent.hold(quotes[ACCORD]["quote_id"], "accord"))["price"] == 28500
     assert data_of(agent.ask("offer.status", hold_id=held["hold_id"]))["status"] == "sold"
     other = opened.agents[1]
     assert error_of(other.hold(quotes[LEAF]["quote_id"], "leaf"))["code"] in ("QUOTE_NOT_FOUND", "VEHICLE_UNAVAILABLE")
-
-
-def write_at_now() -> datetime:
-    from datetime import UTC
-
-    return datetime.now(UTC)
-
-
-def wait_for_price(dealership: Dealership) -> None:
-    from tests.acceptance.running import eventually
-
-    eventually("the new price", lambda: dealership.ask("inventory.vehicle", vin=ACCORD)["price"] == 99_000)

@@ -35,7 +35,6 @@ def payload(skill: str, /, **members: Any) -> dict[str, Any]:
     """A valid payload; a lead has what is required and nothing else."""
     needed: dict[str, dict[str, Any]] = {
         "inventory.vehicle": {"vin": VIN},
-        "offer.quote": {"vin": VIN},
         "lead.submit": {
             "customer": {"first_name": "Jordan", "last_name": "Example", "email": "jordan@example.com"},
             "consent": {
