@@ -12,6 +12,7 @@ GROUPS = (
     "keys",
     "leads",
     "appointments",
+    "offers",
     "deliveries",
     "alerts",
     "consent",

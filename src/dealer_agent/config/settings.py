@@ -40,7 +40,7 @@ from dealer_agent.outgoing.addresses import ANY_ADDRESS, AddressRule
 from dealer_agent.pasted_commands import Where
 from dealer_agent.protocol.problems import Problem
 from dealer_agent.protocol.published_versions import VersionName
-from dealer_agent.protocol.skill import BASE_SKILLS, LEAD_SUBMIT, SKILL_BY_ID, SKILLS
+from dealer_agent.protocol.skill import ALL_SKILLS, LEAD_SUBMIT, SKILL_BY_ID, SKILLS
 from dealer_agent.protocol.vocabulary import PROTO_EXTENSION_0_1_0, Vocabulary, proto
 from dealer_agent.protocol.well_known import CARD_PATH
 
@@ -191,7 +191,7 @@ class _OtherRateLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     @property
     def by_rule(self) -> dict[str, str]:
         """Each limit, by the id of its skill or by its own name."""
-        skill_ids = {skill.rate_setting: skill.id for skill in SKILLS}
+        skill_ids = {skill.rate_setting: skill.id for skill in ALL_SKILLS}
         return {skill_ids.get(name, name): limit for name, limit in asdict(self).items()}
 
 
@@ -200,7 +200,7 @@ if TYPE_CHECKING:
 else:
     RateLimitSettings = defstruct(
         "RateLimitSettings",
-        [(skill.rate_setting, Rate, skill.default_rate) for skill in SKILLS],
+        [(skill.rate_setting, Rate, skill.default_rate) for skill in ALL_SKILLS],
         bases=(_OtherRateLimits,),
         frozen=True,
         kw_only=True,
@@ -365,7 +365,7 @@ class Sections(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, di
     @cached_property
     def skills(self) -> frozenset[str]:
         """The ids of the skills that are switched on."""
-        known = SKILLS if self.offers.enabled else BASE_SKILLS
+        known = ALL_SKILLS if self.offers.enabled else SKILLS
         return frozenset(skill.id for skill in known) - frozenset(self.service.skills_off)
 
     @property

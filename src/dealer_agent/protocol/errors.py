@@ -348,8 +348,9 @@ class HoldLimit(ProtocolError):
     action = "Wait for the seconds in `Retry-After`, which `details.retry_after_seconds` repeats."
     example = ("This agent has no more holds for today.", 3600)
 
-    def __init__(self, message: str, seconds: int) -> None:
-        super().__init__(message, {"retry_after_seconds": seconds}, headers=(("retry-after", str(seconds)),))
+    def __init__(self, message: str, seconds: int, **numbers: Any) -> None:
+        headers = (("retry-after", str(seconds)),)
+        super().__init__(message, {"retry_after_seconds": seconds}, headers=headers, **numbers)
 
 
 class CallerNotKnown(ProtocolError):

@@ -71,7 +71,7 @@ class QuotedVehicle(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Quote(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The all-in price of a vehicle. The dealer keeps `price` until `valid_until`, unless the vehicle is gone. `total`
     is the sum of the lines. If it is not `complete`, `missing` names what is not in it. `stock_at` is when the feed
-    last confirmed the vehicle. `signature` is a JWS of all other members (docs/protocol.md#offer-signature).
+    last confirmed the vehicle. `signature` is a JWS (RFC 7515) of all other members.
     """
 
     quote_id: str

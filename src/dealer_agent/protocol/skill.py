@@ -289,7 +289,7 @@ OFFER_STATUS = Skill(
     is_extension=True,
 )
 
-BASE_SKILLS: tuple[Skill, ...] = (
+SKILLS: tuple[Skill, ...] = (
     DEALER_INFORMATION,
     INVENTORY_FACETS,
     INVENTORY_SEARCH,
@@ -299,8 +299,8 @@ BASE_SKILLS: tuple[Skill, ...] = (
 """The skills of the protocol."""
 EXTENSION_SKILLS: tuple[Skill, ...] = (OFFER_QUOTE, OFFER_HOLD, OFFER_RELEASE, OFFER_STATUS)
 """The skills of the offers extension."""
-SKILLS = BASE_SKILLS + EXTENSION_SKILLS
+ALL_SKILLS = SKILLS + EXTENSION_SKILLS
 
-SKILL_BY_REQUEST_TYPE: dict[str, Skill] = {skill.request_type: skill for skill in SKILLS}
-SKILL_BY_ID: dict[str, Skill] = {skill.id: skill for skill in SKILLS}
-SKILL_BY_PAYLOAD: dict[type[Payload], Skill] = {skill.payload: skill for skill in SKILLS}
+SKILL_BY_REQUEST_TYPE: dict[str, Skill] = {skill.request_type: skill for skill in ALL_SKILLS}
+SKILL_BY_ID: dict[str, Skill] = {skill.id: skill for skill in ALL_SKILLS}
+SKILL_BY_PAYLOAD: dict[type[Payload], Skill] = {skill.payload: skill for skill in ALL_SKILLS}
