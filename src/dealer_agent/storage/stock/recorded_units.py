@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import and_, bindparam, case, delete, func, insert, literal_column, or_, select
+from sqlalchemy import BigInteger, and_, bindparam, case, delete, func, insert, literal_column, or_, select
+from sqlalchemy.dialects.postgresql import insert as insert_or_update
 
 from dealer_agent.storage.clock import clock_problem
 from dealer_agent.storage.columns import UtcTime
@@ -48,11 +49,15 @@ READ_REPLACED = (
 
 ADD_RECORDED = insert(recorded_units)
 
-RECORD_FORGOTTEN = insert(recorded_units).from_select(
-    ["dealer_id", *COPIED, "until"],
-    select(units.c.dealer_id, *(units.c[name] for name in COPIED), bindparam("until_revision")).where(
-        of_dealer(units), units.c.vehicle_id.in_(_in_vehicles)
-    ),
+RECORD_FORGOTTEN = (
+    insert_or_update(recorded_units)
+    .from_select(
+        ["dealer_id", *COPIED, "until"],
+        select(
+            units.c.dealer_id, *(units.c[name] for name in COPIED), bindparam("until_revision", type_=BigInteger)
+        ).where(of_dealer(units), units.c.vehicle_id.in_(_in_vehicles)),
+    )
+    .on_conflict_do_nothing()
 )
 
 
