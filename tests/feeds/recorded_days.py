@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from io import BytesIO
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 from msgspec import UNSET
@@ -123,9 +123,12 @@ class RecordedDays(FeedDays):
         write_recorded(self.store, self.inputs, revision, at, file)
         return catalogue_of(file)
 
-    def listings(self) -> dict[str, bytes]:
-        """What a search over everything answers, by vehicle id."""
-        return {json.loads(each)["vehicle_id"]: each for each in seen_in(self.snapshot()).listings}
+    def listings_at(self, revision: int) -> dict[str, Any]:
+        """What a search over everything answers at a revision, under the policy of now, by vehicle id."""
+        if not revision:
+            return {}
+        listings = map(json.loads, seen_in(self.recorded(revision, self.seen[revision][1])).listings)
+        return {listing["vehicle_id"]: listing for listing in listings}
 
 
 def catalogue_of(file: BytesIO) -> Catalogue:

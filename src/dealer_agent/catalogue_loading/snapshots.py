@@ -136,14 +136,17 @@ def listed_units(stock: Stock, policy: ListingPolicy) -> Iterator[tuple[Vehicle,
 
 
 class Lister:
-    """Makes listings of the units of a stock, from the dealer's policy and the times of confirmations."""
+    """Makes listings of the units of a stock, from the dealer's policy and the times of confirmations.
+
+    `confirmed` has the newest import of the whole stock of each rooftop, by name.
+    """
 
     def __init__(
         self, policy: ListingPolicy, confirmations: Sequence[Confirmation], good_since: Mapping[str, datetime]
     ) -> None:
         self._policy = policy
         self._good_since = good_since
-        self._confirmed = {rooftop.name: confirmed_at(confirmations, rooftop.name) for rooftop in policy.rooftops}
+        self.confirmed = {rooftop.name: confirmed_at(confirmations, rooftop.name) for rooftop in policy.rooftops}
 
     def confirmed_at(self, live: LiveUnit) -> datetime:
         """The newest import that had all units of the rooftop, else the last one with this unit.
@@ -151,7 +154,7 @@ class Lister:
         A newer import says something implausible about a unit that keeps its last good facts.
         """
         rooftop = self._policy.rule_of(live.unit).name
-        return self._good_since.get(live.vehicle_id) or self._confirmed[rooftop] or live.updated_at
+        return self._good_since.get(live.vehicle_id) or self.confirmed[rooftop] or live.updated_at
 
     def vehicle(self, live: LiveUnit, confirmed_at: datetime) -> Vehicle:
         """The unit as a listing."""
