@@ -327,6 +327,12 @@ class OfferSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 LONGEST_LEASE_SECONDS = 3600
 
 
+class RecordSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How long the record of the stock is kept (docs/how-to/record.md). Cursors of changes last for 30 days."""
+
+    keep_days: Annotated[int, Meta(ge=30, le=3650)] = 730
+
+
 class DeliverySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When a failed delivery is retried. After `breaker_failures` failures in a row, a channel pauses."""
 
@@ -357,6 +363,7 @@ class Sections(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, di
     checks: Annotated[FeedChecks, must_satisfy(check_names_are_known)] = FeedChecks()
     feed_files: FeedFileSettings = FeedFileSettings()
     sftp: SftpSettings = SftpSettings()
+    record: RecordSettings = RecordSettings()
     reports: Annotated[ReportSettings, must_satisfy(monthly_report_has_readers)] = ReportSettings()
     leads: LeadSettings = LeadSettings()
     mcp: McpSettings = McpSettings()

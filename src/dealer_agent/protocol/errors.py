@@ -22,6 +22,7 @@ add a class, and a line to this tree::
     ├── HoldConflict
     ├── HoldNotFound
     ├── HoldEnded
+    ├── CursorExpired
     ├── HoldLimit
     ├── CallerNotKnown
     ├── TaskNotFound                     A2A's own
@@ -338,6 +339,14 @@ class HoldEnded(ProtocolError):
     meaning = "The hold has ended."
     action = "`details.status` says why. Ask for a new quote."
     example = ("This hold has ended.", {"status": "expired"})
+
+
+class CursorExpired(ProtocolError):
+    code = "CURSOR_EXPIRED"
+    http = 410
+    meaning = "The cursor of `inventory.changes` is too old, or the record of the stock does not reach back to it."
+    action = "Begin again without a cursor, and replace what you have of this dealer."
+    example = ("The cursor is more than 30 days old. Begin again without a cursor, and replace what you have.",)
 
 
 class HoldLimit(ProtocolError):
