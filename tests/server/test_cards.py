@@ -11,7 +11,7 @@ import jsonschema_rs
 import pytest
 from a2a.types import AgentCard
 from google.protobuf.json_format import ParseDict
-from tests.protocol.bodies import STEMS, payload, request_type, response_type
+from tests.protocol.bodies import OFFER_STEMS, STEMS, payload, request_type, response_type
 from tests.server.conftest import OpenDealership
 from tests.server.dealership import LISTENS_AT, NO_LIMITS, Dealership, message
 

@@ -19,6 +19,7 @@ from dealer_agent.storage.errors import AlreadyStored
 from dealer_agent.storage.leads.lead_writer import LeadWriter
 from dealer_agent.storage.offers import (
     KEPT,
+    StoredHold,
     StoredQuote,
     add_hold,
     add_quote,
@@ -47,6 +48,14 @@ def asking(agent: int, quote_id: str, key: str = "one") -> HoldAsked:
     return HoldAsked(f"https://agent-{agent}.example", quote_id, f"{agent} {key}".encode(), quote_id.encode())
 
 
+def quoting(quote: StoredQuote) -> Callable[[Transaction], None]:
+    return lambda tx: add_quote(tx, quote)
+
+
+def releasing(held: StoredHold) -> Callable[[Transaction], QuotedHold]:
+    return lambda tx: release_hold(tx, held.hold_id, held.caller)
+
+
 def holding(asked: HoldAsked, rules: HoldRules = RULES) -> Callable[[Transaction], QuotedHold]:
     return lambda tx: begin_hold(tx, asked, rules, lambda _: True)
 
@@ -68,7 +77,7 @@ def test_of_many_agents_one_holds_the_vehicle(database_url: str) -> None:
         threads = stack.enter_context(ThreadPoolExecutor(AGENTS))
         for number in range(ROUNDS):
             vehicle_id = f"vin-{number}"
-            writers[0].submit(DEALER, lambda tx: add_quote(tx, quoted(vehicle_id, number)), NOW).result(60)  # noqa: B023
+            writers[0].submit(DEALER, quoting(quoted(vehicle_id, number)), NOW).result(60)
             ready = threading.Barrier(AGENTS)
 
             def ask(agent: int) -> str:
@@ -86,7 +95,7 @@ def test_of_many_agents_one_holds_the_vehicle(database_url: str) -> None:
 def test_the_database_refuses_a_second_hold_whatever_the_program_does(store: Store) -> None:
     """The unique index is the second line, behind the dealer's lock."""
     with closing(store.lead_writer()) as writer:
-        writer.submit(DEALER, lambda tx: add_quote(tx, quoted("vin-1", 1)), NOW).result(60)
+        writer.submit(DEALER, quoting(quoted("vin-1", 1)), NOW).result(60)
         first = writer.submit(DEALER, holding(asking(1, "Q1")), NOW).result(60).hold
         second = first._replace(hold_id="other", key_hash=b"other", caller="other")
         with pytest.raises(AlreadyStored):
@@ -97,7 +106,7 @@ def test_the_database_refuses_a_second_hold_whatever_the_program_does(store: Sto
 def test_a_hold_ends_by_the_clock_although_nobody_ends_it(store: Store) -> None:
     with closing(store.lead_writer()) as writer:
         long = quoted("vin-1", 1)._replace(valid_until=NOW + timedelta(days=1))
-        writer.submit(DEALER, lambda tx: add_quote(tx, long), NOW).result(60)
+        writer.submit(DEALER, quoting(long), NOW).result(60)
         first = writer.submit(DEALER, holding(asking(1, "Q1")), NOW).result(60).hold
         end = first.expires_at
         assert outcome(writer, asking(2, "Q1"), end - timedelta(microseconds=1)) == "HOLD_CONFLICT"
@@ -113,7 +122,7 @@ def test_the_budget_comes_back_after_a_day(store: Store) -> None:
     with closing(store.lead_writer()) as writer:
         for number in range(4):
             quote = quoted(f"vin-{number}", number)._replace(valid_until=NOW + timedelta(days=3))
-            writer.submit(DEALER, lambda tx, quote=quote: add_quote(tx, quote), NOW).result(60)
+            writer.submit(DEALER, quoting(quote), NOW).result(60)
 
         def hold(number: int, at: datetime) -> QuotedHold:
             return writer.submit(DEALER, holding(asking(1, f"Q{number}", f"{number}"), rules), at).result(60)
@@ -133,21 +142,17 @@ def test_one_quick_release_a_day_gives_the_budget_back(store: Store) -> None:
     rules = HoldRules(timedelta(hours=2), 1)
     with closing(store.lead_writer()) as writer:
         for number in range(3):
-            writer.submit(DEALER, lambda tx, number=number: add_quote(tx, quoted(f"vin-{number}", number)), NOW).result(
-                60
-            )
+            writer.submit(DEALER, quoting(quoted(f"vin-{number}", number)), NOW).result(60)
         for number in range(2):
             held = writer.submit(DEALER, holding(asking(1, f"Q{number}", f"{number}"), rules), NOW).result(60).hold
-            writer.submit(
-                DEALER, lambda tx, held=held: release_hold(tx, held.hold_id, held.caller), NOW + timedelta(minutes=20)
-            ).result(60)
+            writer.submit(DEALER, releasing(held), NOW + timedelta(minutes=20)).result(60)
         with pytest.raises(HoldLimit):
             writer.submit(DEALER, holding(asking(1, "Q2", "2"), rules), NOW).result(60)
 
 
 def test_offers_are_kept_for_two_years(store: Store) -> None:
     with closing(store.lead_writer()) as writer:
-        writer.submit(DEALER, lambda tx: add_quote(tx, quoted("vin-1", 1)), NOW).result(60)
+        writer.submit(DEALER, quoting(quoted("vin-1", 1)), NOW).result(60)
         hold = writer.submit(DEALER, holding(asking(1, "Q1")), NOW).result(60).hold
     for at, is_kept in ((NOW + KEPT, True), (NOW + KEPT + timedelta(days=3), False)):
         with store.write(DEALER, at) as tx:
@@ -157,7 +162,7 @@ def test_offers_are_kept_for_two_years(store: Store) -> None:
 
 def test_a_conflict_says_nothing_of_the_holder(store: Store) -> None:
     with closing(store.lead_writer()) as writer:
-        writer.submit(DEALER, lambda tx: add_quote(tx, quoted("vin-1", 1)), NOW).result(60)
+        writer.submit(DEALER, quoting(quoted("vin-1", 1)), NOW).result(60)
         writer.submit(DEALER, holding(asking(1, "Q1")), NOW).result(60)
         with pytest.raises(HoldConflict) as refused:
             writer.submit(DEALER, holding(asking(2, "Q1")), NOW).result(60)

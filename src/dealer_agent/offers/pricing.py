@@ -18,14 +18,13 @@ from dealer_agent.offers.pricing_settings import (
     SUBTRACTED,
     Base,
     LineRule,
-    Payee,
     PricingSettings,
     RuleKind,
 )
 from dealer_agent.offers.us_places import Place, place_of, place_of_address
+from dealer_agent.protocol.offers import LineKind, Payee
 from dealer_agent.protocol.vehicle import Vehicle
 
-LineKind = Literal["vehicle_price"] | RuleKind
 MOST_PRICE = 100_000_000
 """The most of a price that is shown in lines. So every total is less than 2**53 cents."""
 GOVERNMENT_KINDS: tuple[RuleKind, ...] = ("tax", "title", "registration")

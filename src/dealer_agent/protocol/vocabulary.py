@@ -86,7 +86,9 @@ class Vocabularies:
     def requests(self) -> dict[str, tuple[Vocabulary, Skill]]:
         """The vocabulary and skill of each media type of a request."""
         return {
-            vocabulary.request_media_type(skill): (vocabulary, skill) for vocabulary in self.both for skill in ALL_SKILLS
+            vocabulary.request_media_type(skill): (vocabulary, skill)
+            for vocabulary in self.both
+            for skill in ALL_SKILLS
         }
 
     @cached_property

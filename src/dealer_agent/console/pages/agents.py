@@ -92,7 +92,7 @@ def show(request: ConsoleRequest) -> Response:
             for place, change in changes_of(owner, agent)[:PAGE]
         ],
         states=(*STATES, _FORGET),
-        skills=SKILLS,
+        skills=[skill for skill in ALL_SKILLS if skill.id in request.of.settings.skills],
         most_leads_a_day=MOST_LEADS_A_DAY,
         longest_reason=LONGEST_REASON,
         days=DAYS,
