@@ -13,7 +13,7 @@ from tests.storage.calls import read_at
 from tests.storage.current import make_current
 from tests.storage.samples import CIPHER
 
-from dealer_agent.offering.holds import HoldAsked, HoldRules, QuotedHold, begin_hold, release_hold
+from dealer_agent.holds import HoldAsked, HoldRules, QuotedHold, begin_hold, release_hold
 from dealer_agent.protocol.errors import HoldConflict, HoldLimit, ProtocolError
 from dealer_agent.storage.errors import AlreadyStored
 from dealer_agent.storage.leads.lead_writer import LeadWriter

@@ -91,6 +91,15 @@ class Quote(Struct, frozen=True, kw_only=True, omit_defaults=True):
     signature: str | UnsetType = UNSET
 
 
+class LeadOffer(Struct, frozen=True):
+    """The quote or the hold that a lead is about. Of both, the hold decides. Only for a request that names the offers
+    extension. Other members are ignored.
+    """
+
+    quote_id: OfferId | UnsetType = UNSET
+    hold_id: OfferId | UnsetType = UNSET
+
+
 class OfferHoldRequest(Struct, tag_field="type", tag="offer.hold.request", frozen=True, forbid_unknown_fields=True):
     """Asks to hold the vehicle of a quote. The same `idempotency_key` gets the same hold."""
 

@@ -27,6 +27,7 @@ _AT_LEAST_ONE_OF = {
     "InventoryVehicleRequest": _VEHICLE_NAMES,
     "OfferQuoteRequest": _VEHICLE_NAMES,
     "Customer": ("email", "phone"),
+    "LeadOffer": ("quote_id", "hold_id"),
 }
 """Type name to members of which at least one is required."""
 

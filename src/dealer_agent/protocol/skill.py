@@ -11,6 +11,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from dealer_agent.protocol.offers import (
     Hold,
+    LeadOffer,
     OfferHoldRequest,
     OfferQuoteRequest,
     OfferReleaseRequest,
@@ -114,6 +115,7 @@ class LeadSubmitRequest(Struct, tag_field="type", tag="lead.submit.request", fro
     message: Annotated[str, Meta(max_length=4000)] | UnsetType = UNSET
     submitted_at: Timestamp | UnsetType = UNSET
     idempotency_key: Annotated[str, Meta(min_length=1, max_length=128)] | UnsetType = UNSET
+    offer: LeadOffer | UnsetType = UNSET
 
 
 class LeadReceipt(Struct, frozen=True, kw_only=True):
