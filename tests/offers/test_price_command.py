@@ -1,6 +1,7 @@
 """`dealer-agent price`: a vehicle's price in lines, for people and as JSON."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -96,3 +97,33 @@ def test_an_error_says_what_happened(folder: Path, words: tuple[str, ...], code:
     done = command_here("price", *words, "--dir", folder, "--json")
     assert (done.returncode, done.stdout) == (code, "")
     assert message in " ".join(done.stderr.replace("│", " ").split())
+
+
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "all-in-price.md").read_text("utf-8")
+
+
+def test_the_example_of_the_documentation_is_what_the_command_prints(folder: Path, tmp_path: Path) -> None:
+    (lines,), (printed,) = (re.findall(rf"```{kind}\n(.*?)```", PAGE, re.DOTALL) for kind in ("toml", "text"))
+    made = tmp_path / "my-store"
+    succeed_here("init", made)
+    file = made / "dealer.toml"
+    fees = 'fees = [{name = "Documentation fee", amount = 399}]\n'
+    file.write_text(re.sub(r"(?m)^timezone = .*\n", lambda found: found[0] + fees, file.read_text(), count=1) + lines)
+    unit = {"stock": "N1042", "year": 2020, "make": "Honda", "model": "Civic", "condition": "used", "price": 19399}
+    (tmp_path / "feed.json").write_text(json.dumps([unit]))
+    # Where no tax line holds at the rooftop, the settings are refused: it has no address yet.
+    place = 'address = {address_line_1 = "1 A", city = "Salt Lake City", state = "UT", zip = "84115"}\n'
+    file.write_text(file.read_text().replace(fees, fees + place))
+    succeed_here("inventory", "import", tmp_path / "feed.json", "--dir", made)
+    shown = succeed_here("price", "N1042", "--zip", "84115", "--dir", made)
+    assert [line.rstrip() for line in shown.splitlines() if line] == [line for line in printed.splitlines() if line]
+
+
+def test_the_messages_of_the_documentation_are_those_of_the_settings() -> None:
+    tested = (Path(__file__).parent / "test_pricing_settings.py").read_text("utf-8")
+    joined = re.sub(r"""["']\s+f?["']""", "", tested)
+    messages = re.findall(r"^\| .* \| `(.+)` \|$", PAGE, re.MULTILINE)
+    assert len(messages) == 5
+    assert [
+        message for message in messages if message.replace('"', '\\"') not in joined and message not in joined
+    ] == []
