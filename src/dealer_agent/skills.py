@@ -21,6 +21,7 @@ from dealer_agent.inventory.catalogue import Catalogue, RemovedUnit
 from dealer_agent.lead_intake.intake import LeadIntake
 from dealer_agent.leads.received_lead import PreparedLead
 from dealer_agent.offering.desk import OfferDesk
+from dealer_agent.protocol.after_lead import LeadStatusRequest, VisitCancelRequest, VisitMoveRequest
 from dealer_agent.protocol.envelope import Request
 from dealer_agent.protocol.errors import InternalError, ProtocolError, VehicleNotFound, VehicleUnavailable
 from dealer_agent.protocol.offers import (
@@ -138,12 +139,20 @@ def read(dealer: Dealer, request: Request) -> SkillResponse:
 
 
 async def submit_lead(
-    dealer: Dealer, request: Request, *, caller: Caller, quarantined: bool, body: bytes, seconds: float
+    dealer: Dealer,
+    request: Request,
+    *,
+    caller: Caller,
+    quarantined: bool,
+    body: bytes,
+    seconds: float,
+    names_offers: bool = False,
 ) -> SkillResponse:
     """lead.submit (docs/protocol.md#lead-submit), for a valid payload.
 
     `body` is the body as received: the consent record has its hash. A `quarantined` lead waits for a person of the
-    dealer. `seconds` is the time left for the database.
+    dealer. `seconds` is the time left for the database. `names_offers`: the request names the offers extension, so the
+    response to an anonymous sender's new lead has its secret (docs/protocol.md#lead-secret).
 
     Raises StorageError and ProtocolError. Only code and time of a refused lead are stored. There are two exceptions:
     with AppointmentTimeUnavailable the lead is stored, and with InternalError nothing is.
@@ -152,7 +161,11 @@ async def submit_lead(
     try:
         assert request.plain is not None, "the payload is checked before"
         typed = cast(LeadSubmitRequest, request.payload)
-        lead = PreparedLead.of(typed, request.plain, caller, body, request.version, quarantined=quarantined)
+        wants_secret = names_offers and not caller.is_known
+        secrets = dealer.desk.leads.secrets if wants_secret and dealer.desk is not None else None
+        lead = PreparedLead.of(
+            typed, request.plain, caller, body, request.version, quarantined=quarantined, secrets=secrets
+        )
         return await dealer.lead_intake.submit(lead, dealer.catalogue, now, seconds)
     except InternalError:
         raise
@@ -186,6 +199,24 @@ async def status(dealer: Dealer, desk: OfferDesk, asked: Asked) -> SkillResponse
     return _encoded(await desk.status(request, asked.caller, dealer.catalogue, asked.now, asked.seconds))
 
 
+async def lead_status(_: Dealer, desk: OfferDesk, asked: Asked) -> SkillResponse:
+    """lead.status (docs/protocol.md#lead-status)."""
+    request = cast(LeadStatusRequest, asked.payload)
+    return SkillResponse(await desk.leads.status(request, asked.caller, asked.now, asked.seconds))
+
+
+async def move_visit(_: Dealer, desk: OfferDesk, asked: Asked) -> SkillResponse:
+    """visit.move (docs/protocol.md#visit-move)."""
+    request = cast(VisitMoveRequest, asked.payload)
+    return SkillResponse(await desk.leads.move(request, asked.caller, asked.now, asked.seconds))
+
+
+async def cancel_visit(_: Dealer, desk: OfferDesk, asked: Asked) -> SkillResponse:
+    """visit.cancel (docs/protocol.md#visit-cancel)."""
+    request = cast(VisitCancelRequest, asked.payload)
+    return SkillResponse(await desk.leads.cancel(request, asked.caller, asked.now, asked.seconds))
+
+
 def _encoded(data: Struct) -> SkillResponse:
     return SkillResponse(msgspec.json.encode(data))
 
@@ -195,6 +226,9 @@ OFFER_SKILLS: dict[type[Payload], Callable[[Dealer, OfferDesk, Asked], Awaitable
     OfferHoldRequest: hold,
     OfferReleaseRequest: release,
     OfferStatusRequest: status,
+    LeadStatusRequest: lead_status,
+    VisitMoveRequest: move_visit,
+    VisitCancelRequest: cancel_visit,
 }
 
 

@@ -23,6 +23,7 @@ from dealer_agent.leads.lead_json import render_json
 from dealer_agent.leads.lead_view import lead_view
 from dealer_agent.protocol.offers import OFFERS_EXTENSION
 from dealer_agent.protocol.published_versions import PUBLISHED_VERSIONS
+from dealer_agent.protocol.skill import EXTENSION_SKILLS
 from dealer_agent.server.tokens import new_token
 from dealer_agent.storage.leads.lead_record import lead_details
 from dealer_agent.storage.offers import find_hold
@@ -45,7 +46,7 @@ def test_the_cards_list_the_extension_and_its_skills(offering: Offered, path: st
     params = extension["params"]
     assert (params["quote_seconds"], params["hold_seconds"]) == (1800, 7200)
     assert params["holders"] == ["token", "signed", "issued"]
-    assert set(params["skills"]) == {"offer.quote", "offer.hold", "offer.release", "offer.status"}
+    assert set(params["skills"]) == {skill.id for skill in EXTENSION_SKILLS}
     skills = {skill["id"] for skill in dealership.get(path).json()["skills"]}
     assert set(params["skills"]) < skills
     for urls in params["skills"].values():

@@ -25,6 +25,9 @@ OFFER_STEMS = {
     "offer.hold": "offer-hold",
     "offer.release": "offer-release",
     "offer.status": "offer-status",
+    "lead.status": "lead-status",
+    "visit.move": "visit-move",
+    "visit.cancel": "visit-cancel",
 }
 """Skill id to the middle of its media types (docs/protocol.md#envelope)."""
 

@@ -19,7 +19,8 @@ from dealer_agent.leads.records import MOST_ADDITIONS
 from dealer_agent.storage.leads.stored_leads import get_lead
 from dealer_agent.storage.privacy.consents import allowed_channels
 from dealer_agent.storage.privacy.erasure import erase_lead
-from dealer_agent.visits.customer_actions import CustomerActions, CustomerVisit, TimeNotFree, VisitEnded
+from dealer_agent.visits.customer_actions import CustomerActions, CustomerVisit
+from dealer_agent.visits.customer_changes import TimeNotFree, VisitEnded
 
 OpenIntake = Callable[..., IntakeSetup]
 Result = TypeVar("Result")

@@ -29,7 +29,7 @@ from dealer_agent.storage.privacy.erasure import erase_lead
 from dealer_agent.storage.schema import appointments, places
 from dealer_agent.visits.booking import MOST_DRIVES
 from dealer_agent.visits.changes import ChangeRefused, ChosenTime
-from dealer_agent.visits.customer_actions import TimeNotFree, VisitEnded
+from dealer_agent.visits.customer_changes import TimeNotFree, VisitEnded
 
 pytestmark = pytest.mark.requirement("one-vehicle-one-buyer")
 

@@ -188,7 +188,11 @@ def show(dealer: OpenDealer, lead_id: LeadIdArgument) -> dict[str, Any]:
     section("Trade-in", document["trade_in"])
     section("Message", document["message"])
     for addition in document["additions"]:
-        section(f"Added {local(addition['at'])}", addition["changes"] or ERASED)
+        changes = addition["changes"] or {}
+        if did := changes.get("by_agent"):
+            section(f"The agent {did['did']} the visit, {local(addition['at'])}", did)
+        else:
+            section(f"Added {local(addition['at'])}", changes or ERASED)
     for note in document["notes"]:
         section(f"Note of {note['by']}, {local(note['at'])}", note["text"] or ERASED)
     for visit in document["appointments"]:

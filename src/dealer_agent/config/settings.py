@@ -40,7 +40,7 @@ from dealer_agent.outgoing.addresses import ANY_ADDRESS, AddressRule
 from dealer_agent.pasted_commands import Where
 from dealer_agent.protocol.problems import Problem
 from dealer_agent.protocol.published_versions import VersionName
-from dealer_agent.protocol.skill import ALL_SKILLS, LEAD_SUBMIT, SKILL_BY_ID, SKILLS
+from dealer_agent.protocol.skill import AFTER_LEAD_SKILLS, ALL_SKILLS, LEAD_SUBMIT, SKILL_BY_ID, SKILLS
 from dealer_agent.protocol.vocabulary import PROTO_EXTENSION_0_1_0, Vocabulary, proto
 from dealer_agent.protocol.well_known import CARD_PATH
 
@@ -181,6 +181,7 @@ class AuthSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
 class _OtherRateLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     malformed_leads: Rate = "60/minute"
+    unknown_leads: Rate = "20/minute"
     address: Rate = "6000/minute"
     bad_tokens: Rate = "20/minute"
     health: Rate = "1200/minute"
@@ -372,8 +373,10 @@ class Sections(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, di
     @cached_property
     def skills(self) -> frozenset[str]:
         """The ids of the skills that are switched on."""
-        known = ALL_SKILLS if self.offers.enabled else SKILLS
-        return frozenset(skill.id for skill in known) - frozenset(self.service.skills_off)
+        known, off = ALL_SKILLS if self.offers.enabled else SKILLS, frozenset(self.service.skills_off)
+        if LEAD_SUBMIT.id in off:
+            off |= {skill.id for skill in AFTER_LEAD_SKILLS}
+        return frozenset(skill.id for skill in known) - off
 
     @property
     def anonymous_leads_a_day(self) -> int | None:

@@ -105,6 +105,8 @@ def _additions(whole: WholeLead) -> Iterator[Entry]:
             continue
         # A visit has an entry of its own.
         changes = msgspec.json.decode(event.changes)
+        if did := changes.get("by_agent"):
+            yield Entry(event.at, f"The agent {did['did']} the visit", _shown(did.get("reason")))
         texts = [changes.get("message"), *(f"{name}: {value}" for name, value in _facts(changes))]
         if any(texts):
             yield Entry(event.at, "The customer added something", _shown(*texts))

@@ -66,6 +66,11 @@ class LeadIntake:
         self._on_stored = on_stored
         self._on_result = on_result
 
+    @property
+    def context(self) -> IntakeContext:
+        """What transactions of the dealer's leads need."""
+        return self._context
+
     async def submit(self, lead: PreparedLead, catalogue: Catalogue, now: datetime, seconds: float) -> SkillResponse:
         """Stores a lead with its consent, its visit and its deliveries, and answers it.
 
@@ -132,6 +137,14 @@ class LeadIntake:
         """
         stored = self._writer.submit(self._context.profile.id, lambda tx: work(tx, self._context), now)
         result = await result_in_time(stored, seconds)
+        self._on_stored()
+        return result
+
+    async def write_for_sender(
+        self, work: Callable[[Transaction, IntakeContext], Result], caller: Caller, now: datetime, seconds: float
+    ) -> Result:
+        """Changes a lead for the caller that has sent it. Raises as `write`."""
+        result = await self.write(lambda tx: work(tx, self._context), caller, now, seconds)
         self._on_stored()
         return result
 

@@ -72,11 +72,13 @@ class _StoredAnswer(Struct, omit_defaults=True):
     """The response stored for an idempotency key.
 
     `without_a_time` is the id of a lead that was stored without a time for its visit. There is no response to repeat.
+    `has_secret`: the error had the secret of this lead, so the response to a repeated request has it too.
     """
 
     data: msgspec.Raw = msgspec.Raw(b"null")
     message: str | None = None
     without_a_time: str | None = None
+    has_secret: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,19 +110,22 @@ class LeadTransaction:
         """
         hashed = payload_hash(self.lead.payload)
         first = idempotency.find_idempotent(self.tx, self.lead.key_scope, key)
-        lead_without_a_time = None
+        lead_without_a_time, has_secret = None, False
         if first is not None:
             if first.payload_hash != hashed:
                 raise IdempotencyConflict("This idempotency_key came with another payload before.")
             answered = msgspec.json.decode(first.reply, type=_StoredAnswer)
-            lead_without_a_time = answered.without_a_time
+            lead_without_a_time, has_secret = answered.without_a_time, answered.has_secret
             if lead_without_a_time is None:
                 return SkillResponse(bytes(answered.data), answered.message, is_repeated=True)
-        lead_id, answer = self._store_lead() if lead_without_a_time is None else self._book_again(lead_without_a_time)
+        if lead_without_a_time is None:
+            lead_id, answer = self._store_lead()
+        else:
+            lead_id, answer = self._book_again(lead_without_a_time, has_secret=has_secret)
         if isinstance(answer, SkillResponse):
             content = _StoredAnswer(msgspec.Raw(answer.data), answer.message)
         elif lead_without_a_time is None:
-            content = _StoredAnswer(without_a_time=lead_id)
+            content = _StoredAnswer(without_a_time=lead_id, has_secret="lead_secret" in answer.details)
         else:
             return answer
         record = idempotency.IdempotencyRecord(
@@ -135,7 +140,7 @@ class LeadTransaction:
         store_response(self.tx, record)
         return answer
 
-    def _book_again(self, lead_id: str) -> tuple[str, Result]:
+    def _book_again(self, lead_id: str, *, has_secret: bool) -> tuple[str, Result]:
         """Books the visit of a lead that was stored without a time. Repeats the error if no time is free.
 
         The consent is not checked again. Nothing is booked if the vehicle is sold or the visit was replaced. Without a
@@ -157,7 +162,7 @@ class LeadTransaction:
             addition = Addition(appointment=RequestedVisit(request, visit.reply))
             rooftop = self.context.timetable.rooftop(stored.lead.rooftop) or visit.rooftop
             self._add(stored.lead, addition, visit, rooftop, channels_of(stored, self.tx.now))
-        return lead_id, self._answer(lead_id, RECEIVED, visit.rooftop, found, visit)
+        return lead_id, self._answer(lead_id, RECEIVED, visit.rooftop, found, visit, has_secret=has_secret)
 
     def _store_lead(self) -> tuple[str, Result]:
         """Stores a new lead or adds to an earlier one. Returns the id of this lead, and the response."""
@@ -213,7 +218,7 @@ class LeadTransaction:
             if visit is not None and self._gets_confirmation(accepted.channels, visit):
                 deliveries.append(mail_to_customer("confirm", rooftop, visit.reply.appointment_id))
             enqueue(tx, lead_id, deliveries)
-        return lead_id, self._answer(lead_id, RECEIVED, rooftop, accepted.found, visit)
+        return lead_id, self._answer(lead_id, RECEIVED, rooftop, accepted.found, visit, has_secret=True)
 
     def _with_offer(self) -> PreparedLead:
         """The lead with what it keeps of the quote that it names. Raises QuoteNotFound and HoldNotFound."""
@@ -360,9 +365,15 @@ class LeadTransaction:
         rooftop: DealerRooftop,
         found: FoundVehicle,
         visit: VisitDecision | None,
+        *,
+        has_secret: bool = False,
     ) -> Result:
-        """The response to a lead: a receipt with a message, or the error for a visit without a time."""
-        request = self.lead.request
+        """The response to a lead: a receipt with a message, or the error for a visit without a time.
+
+        Only the sender of a new lead gets its secret: an addition may come from anybody who knows the contact points.
+        """
+        request, secrets = self.lead.request, self.lead.secrets if has_secret else None
+        secret = UNSET if secrets is None else secrets.of(lead_id)
         kind = None if request.appointment is UNSET else VISIT_KIND_OF[request.appointment.appointment_type]
         department = self.context.timetable.department(rooftop, kind, self.tx.now)
         is_unknown = not isinstance(found, Vehicle) and self._home(found) is None
@@ -380,11 +391,12 @@ class LeadTransaction:
         )
         if visit is not None and visit.status == UNAVAILABLE:
             details = {"in": "payload", "instancePath": "/appointment", "lead_id": lead_id}
-            return AppointmentTimeUnavailable(words, details)
+            return AppointmentTimeUnavailable(words, details if secret is UNSET else details | {"lead_secret": secret})
         receipt = LeadReceipt(
             lead_id=lead_id,
             status=status,
             appointment=UNSET if visit is None else visit.reply,
             dealer=DealerContact(department.rooftop, department.phone or UNSET),
+            lead_secret=secret,
         )
         return SkillResponse(msgspec.json.encode(receipt), words)

@@ -16,6 +16,7 @@ from dealer_agent.callers import Caller
 from dealer_agent.inventory.listing import Listing, RemovedUnit
 from dealer_agent.leads.consent import PURPOSE, Grant, check_consent
 from dealer_agent.leads.consent_events import ConsentRecord
+from dealer_agent.leads.lead_secrets import LeadSecrets
 from dealer_agent.leads.records import LeadRecord
 from dealer_agent.leads.statuses import RECEIVED, WAITING
 from dealer_agent.protocol.errors import VehicleNotFound, VehicleUnavailable
@@ -72,6 +73,11 @@ def sender_keys(caller: Caller, request: LeadSubmitRequest, contacts: Sequence[s
 def known_sender_key(identity: str, contact: str) -> str:
     """The key that identifies a known caller together with one contact point."""
     return _json_key("caller", identity, contact)
+
+
+def known_key_scope(identity: str) -> str:
+    """The scope of the idempotency keys of a known caller."""
+    return _json_key("caller", identity)
 
 
 def _json_key(*parts: str) -> str:
@@ -177,7 +183,8 @@ class PreparedLead:
 
     `payload` has the JSON values of the request, extras included. `contacts` are the `contact_points`, `senders` the
     `sender_keys`. The consent follows the rules of `version`, or of this service's protocol if it is None.
-    `quarantined`: the policy of the caller says that its leads wait for a person.
+    `quarantined`: the policy of the caller says that its leads wait for a person. `secrets`: the response to a new lead
+    has its secret.
     """
 
     request: LeadSubmitRequest
@@ -189,6 +196,7 @@ class PreparedLead:
     customer: Customer
     version: PublishedVersion | None = None
     quarantined: bool = False
+    secrets: LeadSecrets | None = None
 
     @classmethod
     def of(
@@ -200,13 +208,14 @@ class PreparedLead:
         version: PublishedVersion | None = None,
         *,
         quarantined: bool = False,
+        secrets: LeadSecrets | None = None,
     ) -> Self:
         """Prepares a lead. `body` is the body of the HTTP request."""
         contacts = contact_points(request.customer)
         senders = sender_keys(caller, request, contacts)
         customer = with_normal_phone(request.customer, contacts)
         digest = sha256(body).digest()
-        return cls(request, payload, caller, digest, contacts, senders, customer, version, quarantined)
+        return cls(request, payload, caller, digest, contacts, senders, customer, version, quarantined, secrets)
 
     @property
     def is_trusted(self) -> bool:
@@ -216,7 +225,7 @@ class PreparedLead:
     @property
     def key_scope(self) -> str:
         """The scope of its idempotency key: the known caller, else the only one of the `sender_keys`."""
-        return _json_key("caller", self.caller.identity) if self.caller.is_known else self.senders[0]
+        return known_key_scope(self.caller.identity) if self.caller.is_known else self.senders[0]
 
     @property
     def named_rooftop(self) -> str | None:

@@ -5,7 +5,7 @@ Pure. `bytes` are JSON documents in UTF-8.
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import msgspec
 from msgspec import Struct, UnsetType
@@ -183,14 +183,25 @@ MOST_ADDITIONS = 50
 reads all earlier ones."""
 
 
+class AgentChange(Struct, omit_defaults=True):
+    """What the agent of a lead did to a visit. `appointment_id` is the visit after it. `reason` is the customer's."""
+
+    did: Literal["moved", "cancelled"]
+    appointment_id: str
+    reason: str | None = None
+
+
 class Addition(Struct, omit_defaults=True):
-    """The JSON document of an addition. The trade-in is as received. `offer` is what it keeps of a quote."""
+    """The JSON document of an addition. The trade-in is as received. `offer` is what it keeps of a quote. `by_agent` is
+    what the agent changed.
+    """
 
     message: str | None = None
     customer: Customer | None = None
     trade_in: dict[str, Any] | None = None
     appointment: RequestedVisit | None = None
     offer: dict[str, Any] | None = None
+    by_agent: AgentChange | None = None
 
 
 def additions_of(stored: StoredLead) -> list[Addition]:

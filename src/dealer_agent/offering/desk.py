@@ -24,6 +24,7 @@ from dealer_agent.encryption.card_signer import CardSigner
 from dealer_agent.holds import HoldAsked, HoldRules, QuotedHold, begin_hold, hold_of, release_hold
 from dealer_agent.inventory.catalogue import Catalogue, RemovedUnit
 from dealer_agent.lead_intake.intake import LeadIntake
+from dealer_agent.offering.lead_desk import LeadDesk
 from dealer_agent.offers.pricing import (
     AllInPrice,
     NoPriceError,
@@ -70,7 +71,7 @@ class _Priced(Struct):
 class OfferDesk:
     """Answers the offer skills of one dealer. `signers` has the newest key first, and `keys_url` publishes them all.
 
-    `key` hides the idempotency keys that are stored.
+    `key` hides the idempotency keys that are stored. `leads` answers the skills after a lead.
     """
 
     profile: Profile
@@ -81,6 +82,7 @@ class OfferDesk:
     signers: Sequence[CardSigner]
     keys_url: str
     key: bytes = field(repr=False)
+    leads: LeadDesk
 
     @property
     def public_keys(self) -> list[dict[str, str]]:

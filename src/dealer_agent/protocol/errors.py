@@ -25,6 +25,9 @@ add a class, and a line to this tree::
     ├── CursorExpired
     ├── HoldLimit
     ├── CallerNotKnown
+    ├── LeadNotFound
+    ├── VisitNotFound
+    ├── VisitEnded
     ├── TaskNotFound                     A2A's own
     ├── PushNotificationNotSupported     A2A's own
     ├── UnsupportedOperation             A2A's own
@@ -217,8 +220,13 @@ class InvalidConsent(ProtocolError):
 class AppointmentTimeUnavailable(ProtocolError):
     code = "APPOINTMENT_TIME_UNAVAILABLE"
     http = 409
-    meaning = "None of the requested times is free, and no other time can be proposed."
-    action = "The lead itself is kept: `details.lead_id` names it. Do not send it again."
+    meaning = (
+        "None of the requested times is free, and no other time can be proposed. `visit.move`: the time is not free."
+    )
+    action = (
+        "The lead itself is kept: `details.lead_id` names it. Do not send it again. `details.alternatives` of "
+        "`visit.move` are free times."
+    )
     example = ("No time is free.", {"lead_id": "01KE7AQQ3R5T7V9X2Z4B6D8F1H"})
 
 
@@ -371,6 +379,35 @@ class CallerNotKnown(ProtocolError):
     example = (
         "Only a known agent can hold a vehicle: sign the request, or send a token of this dealer or of its issuers.",
     )
+
+
+class LeadNotFound(ProtocolError):
+    code = "LEAD_NOT_FOUND"
+    http = 404
+    meaning = "This agent has sent no lead with this id, or its customer was erased, or the secret is wrong."
+    action = (
+        "Use the `lead_id` of the response to `lead.submit`, with the same proof of who you are, or with its "
+        "`lead_secret`."
+    )
+    example = ("There is no such lead of this agent.", {"instancePath": "/lead_id"})
+
+
+class VisitNotFound(ProtocolError):
+    code = "VISIT_NOT_FOUND"
+    http = 404
+    meaning = "The lead has no visit, or none with this id."
+    action = "Read the lead with `lead.status`. To ask for a visit, send a lead."
+    example = ("This lead has no such visit.", {"instancePath": "/appointment_id"})
+
+
+class VisitEnded(ProtocolError):
+    code = "VISIT_ENDED"
+    http = 409
+    meaning = "The visit cannot be changed any more."
+    action = (
+        "`details.reason` says why: it has `begun`, or was `cancelled` or `moved`. Read the lead with `lead.status`."
+    )
+    example = ("This visit cannot be changed any more.", {"instancePath": "/appointment_id", "reason": "moved"})
 
 
 class TaskNotFound(ProtocolError):

@@ -16,7 +16,7 @@ from dealer_agent.protocol.schemas import Schema, checking_schema
 from dealer_agent.protocol.skill import Skill
 from dealer_agent.protocol.timestamps import parse_timestamp
 
-_PERSONAL = ("customer", "consent", "message", "notes")
+_PERSONAL = ("customer", "consent", "message", "notes", "reason", "secret")
 """Members whose values are never repeated, at any depth."""
 
 MOST_CHECKED = PROBLEMS_SHOWN + 1

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from dealer_agent.protocol.after_lead import LeadState, LeadStatusRequest, VisitCancelRequest, VisitMoveRequest
 from dealer_agent.protocol.offers import (
     Hold,
     LeadOffer,
@@ -119,28 +120,34 @@ class LeadSubmitRequest(Struct, tag_field="type", tag="lead.submit.request", fro
 
 
 class LeadReceipt(Struct, frozen=True, kw_only=True):
-    """What became of the lead."""
+    """What became of the lead. `lead_secret` is for an anonymous sender that names the offers extension."""
 
     lead_id: str
     status: Literal[LeadStatus, "rejected"]
     appointment: AppointmentReply | UnsetType = UNSET
     dealer: DealerContact | UnsetType = UNSET
+    lead_secret: str | UnsetType = UNSET
 
 
 READ_SCOPE = "inventory:read"
 LEAD_SCOPE = "leads:write"
 QUOTE_SCOPE = "quotes:write"
 HOLD_SCOPE = "holds:write"
+LEAD_READ_SCOPE = "leads:read"
+VISIT_SCOPE = "visits:write"
 SCOPES = {
     READ_SCOPE: "Read the dealer, the stock and vehicles.",
     LEAD_SCOPE: "Send leads.",
     QUOTE_SCOPE: "Ask for quotes.",
     HOLD_SCOPE: "Hold vehicles, and release them.",
+    LEAD_READ_SCOPE: "See what became of the leads that it has sent.",
+    VISIT_SCOPE: "Move and cancel the visits of the leads that it has sent.",
 }
 """The scopes of access tokens, with what each allows (docs/protocol.md#scopes)."""
 
 ReadingPayload = DealerInformationRequest | InventoryFacetsRequest | InventorySearchRequest | InventoryVehicleRequest
-StoredPayload = OfferQuoteRequest | OfferHoldRequest | OfferReleaseRequest | OfferStatusRequest
+AfterLeadPayload = LeadStatusRequest | VisitMoveRequest | VisitCancelRequest
+StoredPayload = OfferQuoteRequest | OfferHoldRequest | OfferReleaseRequest | OfferStatusRequest | AfterLeadPayload
 """The payloads of the skills of the offers extension. They are answered from the database."""
 Payload = ReadingPayload | LeadSubmitRequest | StoredPayload
 
@@ -151,7 +158,8 @@ class Skill:
 
     `stem` is the middle of the media types. `default_rate` is the rate limit of one client. `scope` is what an access
     token must have (docs/protocol.md#scopes). `is_extension`: it belongs to the offers extension
-    (docs/protocol.md#offers), which a dealer switches on, and no published version has it.
+    (docs/protocol.md#offers), which a dealer switches on, and no published version has it. `is_after_lead`: it is about
+    a lead that the same caller has sent, so it is off where `lead.submit` is.
     """
 
     id: str
@@ -165,6 +173,7 @@ class Skill:
     scope: str
     is_lead: bool = False
     is_extension: bool = False
+    is_after_lead: bool = False
 
     @property
     def request_type(self) -> str:
@@ -291,6 +300,46 @@ OFFER_STATUS = Skill(
     is_extension=True,
 )
 
+LEAD_STATUS = Skill(
+    id="lead.status",
+    stem="lead-status",
+    payload=LeadStatusRequest,
+    data=LeadState,
+    name="Lead status",
+    description="What became of a lead of the same agent, and of its visit.",
+    tags=("lead", "appointment", "status"),
+    default_rate="60/minute",
+    scope=LEAD_READ_SCOPE,
+    is_extension=True,
+    is_after_lead=True,
+)
+VISIT_MOVE = Skill(
+    id="visit.move",
+    stem="visit-move",
+    payload=VisitMoveRequest,
+    data=LeadState,
+    name="Move a visit",
+    description="Gives the visit of a lead of the same agent another time. If it is not free, names free ones.",
+    tags=("appointment", "move", "test-drive"),
+    default_rate="20/minute",
+    scope=VISIT_SCOPE,
+    is_extension=True,
+    is_after_lead=True,
+)
+VISIT_CANCEL = Skill(
+    id="visit.cancel",
+    stem="visit-cancel",
+    payload=VisitCancelRequest,
+    data=LeadState,
+    name="Cancel a visit",
+    description="Cancels the visit of a lead of the same agent.",
+    tags=("appointment", "cancel", "test-drive"),
+    default_rate="20/minute",
+    scope=VISIT_SCOPE,
+    is_extension=True,
+    is_after_lead=True,
+)
+
 SKILLS: tuple[Skill, ...] = (
     DEALER_INFORMATION,
     INVENTORY_FACETS,
@@ -299,7 +348,8 @@ SKILLS: tuple[Skill, ...] = (
     LEAD_SUBMIT,
 )
 """The skills of the protocol."""
-EXTENSION_SKILLS: tuple[Skill, ...] = (OFFER_QUOTE, OFFER_HOLD, OFFER_RELEASE, OFFER_STATUS)
+AFTER_LEAD_SKILLS: tuple[Skill, ...] = (LEAD_STATUS, VISIT_MOVE, VISIT_CANCEL)
+EXTENSION_SKILLS: tuple[Skill, ...] = (OFFER_QUOTE, OFFER_HOLD, OFFER_RELEASE, OFFER_STATUS, *AFTER_LEAD_SKILLS)
 """The skills of the offers extension."""
 ALL_SKILLS = SKILLS + EXTENSION_SKILLS
 

@@ -206,6 +206,8 @@ def _reply_validator(version: PublishedVersion, skill: Skill) -> jsonschema_rs.V
         schema = _reply_rules(version, "Vehicle", schema)
     else:
         schema["additionalProperties"] = False
+    # The offers extension is not part of any version.
+    schema["properties"].pop("lead_secret", None)
     for facet in (*COUNT_FACETS, *RANGE_FACETS):
         if facet.field.name in version.unsearchable and facet.name in schema["properties"]:
             del schema["properties"][facet.name]

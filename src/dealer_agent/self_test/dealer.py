@@ -46,6 +46,7 @@ malformed_leads = ""
 address = ""
 health = ""
 bad_tokens = ""
+unknown_leads = ""
 """
 QUIET = '[logs]\naccess = false\nlevel = "error"\n'
 PUBLISHED = '[published_versions]\nserved = ["1.0", "1.1", "1.2", "1.3", "next"]\n'

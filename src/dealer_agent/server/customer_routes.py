@@ -24,7 +24,8 @@ from dealer_agent.server.pages.customer import contact_page, notice_page, visit_
 from dealer_agent.server.pages.site import FORM_SECURITY_POLICY, Site
 from dealer_agent.server.service import BAD_TOKENS_RULE, Service
 from dealer_agent.storage.errors import DealerUnknown, StorageError
-from dealer_agent.visits.customer_actions import CustomerVisit, EndReason, TimeNotFree, VisitEnded
+from dealer_agent.visits.customer_actions import CustomerVisit
+from dealer_agent.visits.customer_changes import EndReason, TimeNotFree, VisitEnded
 
 log = structlog.get_logger()
 

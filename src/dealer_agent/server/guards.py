@@ -44,7 +44,7 @@ from dealer_agent.server.error_responses import NOT_VALID_HERE
 from dealer_agent.server.limits import ADDRESS_RULE, KNOWN_CLIENT
 from dealer_agent.server.log import LONGEST_CALLER, RequestLine
 from dealer_agent.server.nonces import FileNonces, StoredNonces, key_of
-from dealer_agent.server.service import BAD_TOKENS_RULE, MALFORMED_LEADS_RULE, Service
+from dealer_agent.server.service import BAD_TOKENS_RULE, MALFORMED_LEADS_RULE, UNKNOWN_LEADS_RULE, Service
 from dealer_agent.server.signers import find_signer, replayed
 from dealer_agent.server.tokens import PREFIX, bearer_token
 
@@ -354,14 +354,15 @@ def check_skill(incoming: IncomingRequest) -> None:
 def check_skill_caller(incoming: IncomingRequest) -> None:
     """Refuses an anonymous caller of a skill that is closed to such callers (401), and a known one without right (403).
 
-    The signature of a lead must cover all of it (401).
+    The signature of a lead, and of a request about one, must cover all of it (401).
     """
-    if incoming.request.skill.is_lead and incoming.signature is not None:
+    skill = incoming.request.skill
+    if (skill.is_lead or skill.is_after_lead) and incoming.signature is not None:
         try:
             check_lead(incoming.signature)
         except SignatureRefused as refused:
             raise refuse_signature(incoming, refused) from None
-    refusal = skill_refusal(incoming, incoming.request.skill)
+    refusal = skill_refusal(incoming, skill)
     if refusal is not None:
         raise refusal
 
@@ -507,6 +508,11 @@ def count_malformed_lead(incoming: IncomingRequest) -> None:
     if incoming.policy.leads_a_day is not None:
         incoming.count(LEADS_A_DAY, incoming.client, -1)
     incoming.count(MALFORMED_LEADS_RULE, incoming.client)
+
+
+def count_unknown_lead(incoming: IncomingRequest) -> None:
+    """Counts a request about a lead that the caller has not sent against the rate of its IP address (429)."""
+    incoming.count(UNKNOWN_LEADS_RULE, incoming.address)
 
 
 def _count_refused(incoming: IncomingRequest) -> None:

@@ -24,8 +24,10 @@ from dealer_agent.delivery.loop import DeliveryLoop
 from dealer_agent.encryption import Cipher
 from dealer_agent.encryption.card_signer import CardSigner
 from dealer_agent.lead_intake.intake import LeadIntake
+from dealer_agent.leads.lead_secrets import LeadSecrets
 from dealer_agent.mcp_tools.consent import consent_text
 from dealer_agent.offering.desk import MOST_PUBLISHED_KEYS, OfferDesk
+from dealer_agent.offering.lead_desk import LeadDesk
 from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.protocol.card import CardFacts, CardIssuer, OfferTerms
 from dealer_agent.protocol.skill import ALL_SKILLS
@@ -249,6 +251,7 @@ def offer_desk(settings: Settings, base_url: str, cipher: Cipher, store: Store, 
         [card_signer(settings, base_url, cipher, number) for number in range(newest, oldest - 1, -1)],
         base_url + OFFER_KEYS_PATH,
         cipher.permanent_key("offer idempotency"),
+        LeadDesk(settings.dealer, store, intake, LeadSecrets(settings.dealer.id, cipher.permanent_key("lead secrets"))),
     )
 
 

@@ -15,7 +15,7 @@ from msgspec import UNSET, Struct
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
-from dealer_agent.protocol.errors import AuthRequired, ContactConsentRequired, InvalidConsent
+from dealer_agent.protocol.errors import AuthRequired, ContactConsentRequired, InvalidConsent, LeadNotFound
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.offers import OFFERS_EXTENSION
 from dealer_agent.protocol.response_bodies import SkillResponse, response_pieces
@@ -36,6 +36,7 @@ from dealer_agent.server.guards import (
     REQUEST_GUARDS,
     IncomingRequest,
     count_malformed_lead,
+    count_unknown_lead,
     named_extensions,
     pass_all_guards,
     pass_guards,
@@ -188,6 +189,7 @@ async def _submit_lead(incoming: IncomingRequest) -> SkillResponse:
                 quarantined=incoming.policy.is_quarantined,
                 body=incoming.body,
                 seconds=seconds,
+                names_offers=_names_offers(incoming),
             )
     except (ContactConsentRequired, InvalidConsent):
         count_malformed_lead(incoming)
@@ -204,10 +206,21 @@ async def _answer_offer(incoming: IncomingRequest) -> SkillResponse:
     assert request.payload is not None, "the payload is checked before"
     current_span.set(incoming.span)
     asked = Asked(request.payload, incoming.caller, datetime.now(UTC), seconds)
-    with nullcontext() if incoming.span is None else incoming.span.step(request.skill.id):
-        result = await answer_offer(service.dealer, asked)
+    try:
+        with nullcontext() if incoming.span is None else incoming.span.step(request.skill.id):
+            result = await answer_offer(service.dealer, asked)
+    except LeadNotFound:
+        count_unknown_lead(incoming)
+        await share_counts(incoming)
+        raise
     service.counts.count(request.skill.id, OK, incoming.caller.identity, incoming.fields)
     return result
+
+
+def _names_offers(incoming: IncomingRequest) -> bool:
+    """Whether the request names the offers extension. Published versions do not have it."""
+    named = b"a2a-extensions" in incoming.fields and incoming.binding.version is None
+    return named and OFFERS_EXTENSION in named_extensions(incoming)
 
 
 def _success(incoming: IncomingRequest, result: SkillResponse) -> HttpResponse:

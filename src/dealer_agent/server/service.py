@@ -47,6 +47,7 @@ log = structlog.get_logger()
 
 BAD_TOKENS_RULE = "bad_tokens"
 MALFORMED_LEADS_RULE = "malformed_leads"
+UNKNOWN_LEADS_RULE = "unknown_leads"
 HEALTH_RULE = "health"
 MCP_RULE = "mcp"
 NEW_AGENTS_RULE = "new_agents"

@@ -1,4 +1,4 @@
-"""Changes of visits by the dealer's staff (docs/protocol.md#staff-visits) and by customers (`customer_actions`).
+"""Changes of visits by the dealer's staff (docs/protocol.md#staff-visits) and by customers (`customer_changes`).
 
 Each change is one transaction under the dealer's lock. `leads.statuses.POSSIBLE` says which visits it is for. A visit
 that gets another time is a new visit with a new id, because calendars know the time of a visit by its id.

@@ -9,17 +9,15 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import msgspec
-from msgspec import UNSET
 
 from dealer_agent.leads.consent_events import EVEN_EXPIRED, channels_allowed
 from dealer_agent.leads.customer_links import LinkTarget
 from dealer_agent.leads.lead_view import RooftopView, VisitTime, rooftop_view
 from dealer_agent.leads.received_lead import EMAIL_PREFIX
 from dealer_agent.leads.records import MOST_ADDITIONS, StoredLead, VisitRecord, vehicle_driven
-from dealer_agent.leads.statuses import VisitState
 from dealer_agent.leads.visit_times import QUARTER, Slot, free_slots, requested_times
 from dealer_agent.leads.wording import listing_words
 from dealer_agent.protocol.requests import Appointment, AppointmentType
@@ -28,13 +26,18 @@ from dealer_agent.storage.deliveries.notices import withdraw as withdraw_consent
 from dealer_agent.storage.leads.lead_job import Buyer, Job, result_in_time
 from dealer_agent.storage.leads.lead_record import lead_details
 from dealer_agent.storage.leads.lead_writer import LeadWriter
-from dealer_agent.storage.leads.stored_leads import get_lead
-from dealer_agent.storage.leads.visits import busy_quarters, vehicle_quarters, visits_of
+from dealer_agent.storage.leads.visits import busy_quarters, vehicle_quarters
 from dealer_agent.storage.privacy.consents import allowed_channels
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
-from dealer_agent.visits.booking import OtherVisits, VisitBooking
-from dealer_agent.visits.changes import VisitChanges
+from dealer_agent.visits.booking import OtherVisits
+from dealer_agent.visits.customer_changes import (
+    CustomerChanges,
+    EndReason,
+    end_reason,
+    lead_of_customer,
+    visit_in,
+)
 from dealer_agent.visits.notifications import IntakeContext
 
 MOVE_DAYS = 14
@@ -43,22 +46,7 @@ MOVE_DAYS = 14
 MOST_TIMES = 500
 """The most free times on a page."""
 
-EndReason = Literal["begun", "cancelled", "moved", "gone"]
-"""Why a visit cannot be changed: it has begun, it was cancelled or moved, or its customer was erased (`gone`)."""
-
 Result = TypeVar("Result")
-
-
-class VisitEnded(Exception):  # noqa: N818 - it says what happened
-    """The visit cannot be changed."""
-
-    def __init__(self, why: EndReason) -> None:
-        super().__init__(why)
-        self.why = why
-
-
-class TimeNotFree(Exception):  # noqa: N818 - it says what happened
-    """The visit cannot be moved to this time, so it stays as it was."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,18 +87,22 @@ class CustomerActions:
         Raises VisitEnded and StorageError, and TimeoutError after `seconds`. After a timeout the change may be stored.
         """
 
-        def job(tx: Transaction) -> None:
-            self._changeable(tx, target)
-            VisitChanges(tx, self._context, by_staff=False).cancel(target.appointment_id)
-
-        await self._write(job, now, seconds)
+        await self._write(
+            lambda tx: CustomerChanges(tx, self._context).cancel(target.lead_id, target.appointment_id), now, seconds
+        )
 
     async def move(self, target: LinkTarget, start: datetime, now: datetime, seconds: float) -> tuple[str, datetime]:
         """Moves the visit like a lead that requests another time, and notifies CRMs, staff and customer.
 
         Returns the id and the end of the new visit. Raises TimeNotFree, and the errors of `cancel`.
         """
-        return await self._write(lambda tx: self._move(tx, target, start), now, seconds)
+
+        def job(tx: Transaction) -> VisitRecord:
+            return CustomerChanges(tx, self._context).move(target.lead_id, target.appointment_id, start)
+
+        moved = await self._write(job, now, seconds)
+        assert moved.ends_at is not None, "a moved visit has a time"
+        return moved.appointment_id, moved.ends_at
 
     async def withdraw(self, target: LinkTarget, channels: Collection[str], now: datetime, seconds: float) -> None:
         """Withdraws the customer's consent for these channels, unless it is withdrawn already. CRMs are notified.
@@ -121,7 +113,7 @@ class CustomerActions:
         """
 
         def job(tx: Transaction) -> None:
-            self._lead(tx, target)
+            lead_of_customer(tx, target.lead_id)
             chosen = sorted(allowed_channels(tx, target.lead_id, EVEN_EXPIRED).intersection(channels))
             if chosen:
                 withdraw_consent(
@@ -140,12 +132,12 @@ class CustomerActions:
         """What the page behind a link shows. `ended` says why nothing can be changed any more."""
         with self._store.read(self._dealer_id, now) as tx:
             lead = lead_details(tx, target.lead_id)
-        visit = None if lead is None else _visit_of(target, lead.visits)
+        visit = None if lead is None else visit_in(lead.visits, target.appointment_id)
         if lead is None or visit is None:
             first = rooftop_view(self._context.profile, self._context.timetable.first.name)
             return CustomerVisit(rooftop=first, ended="gone", kind="sales")
         rooftop = rooftop_view(self._context.profile, visit.rooftop)
-        ended = _end_reason(lead.stored, visit, now)
+        ended = end_reason(lead.stored, visit, now)
         request = visit.read_request()
         if request is None or visit.starts_at is None or ended == "gone":
             return CustomerVisit(rooftop=rooftop, ended="gone", kind=visit.kind)
@@ -180,54 +172,8 @@ class CustomerActions:
         free = free_slots(asked.duration, plan, others, now, until)
         return tuple(islice((slot for slot in free if slot.start != visit.starts_at), MOST_TIMES))
 
-    def _move(self, tx: Transaction, target: LinkTarget, start: datetime) -> tuple[str, datetime]:
-        """Books another time for the visit, and stores and delivers the change. Raises TimeNotFree."""
-        lead, visit = self._changeable(tx, target)
-        request = visit.read_request()
-        assert request is not None, "only a visit of a customer who is not erased can be changed"
-        assert visit.ends_at is not None, "a visit that can be changed has a time"
-        if start == visit.starts_at:
-            return visit.appointment_id, visit.ends_at
-        rooftop = self._context.timetable.rooftop(visit.rooftop)
-        if rooftop is None or len(lead.events) >= MOST_ADDITIONS:
-            raise TimeNotFree
-        at = start.isoformat(timespec="seconds")
-        request = msgspec.structs.replace(request, appointment_at=at, requested_windows=UNSET)
-        vehicle_id = vehicle_driven(lead.lead, visit.kind, visit)
-        booking = VisitBooking(tx, self._context.timetable)
-        decision = booking.decide(request, rooftop, [visit], vehicle_id=vehicle_id)
-        if decision.confirmed is None:
-            raise TimeNotFree
-        moved = VisitChanges(tx, self._context, by_staff=False).store(decision, target.lead_id, request).visit
-        return moved.appointment_id, decision.confirmed.end
-
-    def _changeable(self, tx: Transaction, target: LinkTarget) -> tuple[StoredLead, VisitRecord]:
-        lead = self._lead(tx, target)
-        visit = _visit_of(target, visits_of(tx, target.lead_id))
-        ended = "gone" if visit is None else _end_reason(lead, visit, tx.now)
-        if visit is None or ended is not None:
-            raise VisitEnded(ended or "gone")
-        return lead, visit
-
-    def _lead(self, tx: Transaction, target: LinkTarget) -> StoredLead:
-        lead = get_lead(tx, target.lead_id)
-        if lead is None or lead.lead.customer is None:
-            raise VisitEnded("gone")
-        return lead
-
     async def _write(self, job: Job[Result], now: datetime, seconds: float) -> Result:
         """Runs a job of the lead writer. After `seconds` it cancels the job and raises TimeoutError."""
         result = await result_in_time(self._writer.submit(self._dealer_id, job, now, Buyer()), seconds)
         self._on_stored()
         return result
-
-
-def _visit_of(target: LinkTarget, visits: Collection[VisitRecord]) -> VisitRecord | None:
-    return next((visit for visit in visits if visit.appointment_id == target.appointment_id), None)
-
-
-def _end_reason(lead: StoredLead, visit: VisitRecord, now: datetime) -> EndReason | None:
-    if lead.lead.customer is None or visit.request is None:
-        return "gone"
-    ends: dict[VisitState, EndReason | None] = {"ahead": None, "cancelled": "cancelled", "replaced": "moved"}
-    return ends.get(visit.state_at(now), "begun")

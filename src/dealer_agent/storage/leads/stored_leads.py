@@ -170,6 +170,21 @@ def read_facts(tx: Transaction, lead_id: str) -> LeadFacts | None:
     return None if row is None else LeadFacts(*row)
 
 
+class LeadSender(NamedTuple):
+    """Who has sent a lead; None is an anonymous sender. Nothing is decrypted."""
+
+    caller: str | None
+    erased_at: datetime | None
+
+
+READ_SENDER = Prepared(select(*(leads.c[name] for name in LeadSender._fields)).where(of_lead(leads)))
+
+
+def read_sender(tx: Transaction, lead_id: str) -> LeadSender | None:
+    """The sender of a lead; None if there is no such lead."""
+    return next((LeadSender(*row) for row in READ_SENDER.read(tx, {"of_lead": lead_id})), None)
+
+
 def is_known(tx: Transaction, contacts: Iterable[str]) -> bool:
     """Whether any lead has one of `contacts` (normalised). If not, the caller can leave out all other searches."""
     hashes = _hashes(tx, contacts)
