@@ -37,7 +37,7 @@ def test_the_cards_list_the_extension_and_its_skills(offering: Offered, path: st
     params = extension["params"]
     assert (params["quote_seconds"], params["hold_seconds"]) == (1800, 7200)
     assert params["holders"] == ["token", "signed", "issued"]
-    assert set(params["skills"]) == {"offer.quote", "offer.hold", "offer.release", "offer.status"}
+    assert set(params["skills"]) == {"inventory.changes", "offer.quote", "offer.hold", "offer.release", "offer.status"}
     skills = {skill["id"] for skill in dealership.get(path).json()["skills"]}
     assert set(params["skills"]) < skills
     for urls in params["skills"].values():

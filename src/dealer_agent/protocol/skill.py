@@ -31,6 +31,7 @@ from dealer_agent.protocol.requests import (
     VehicleOfInterest,
 )
 from dealer_agent.protocol.responses import AppointmentReply, DealerContact, Facets, LeadStatus, Rooftop
+from dealer_agent.protocol.stock_changes import InventoryChangesRequest, StockChanges
 from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.protocol.vehicle_field import Natural, Word
 
@@ -138,7 +139,9 @@ SCOPES = {
 """The scopes of access tokens, with what each allows (docs/protocol.md#scopes)."""
 
 ReadingPayload = DealerInformationRequest | InventoryFacetsRequest | InventorySearchRequest | InventoryVehicleRequest
-StoredPayload = OfferQuoteRequest | OfferHoldRequest | OfferReleaseRequest | OfferStatusRequest
+StoredPayload = (
+    InventoryChangesRequest | OfferQuoteRequest | OfferHoldRequest | OfferReleaseRequest | OfferStatusRequest
+)
 """The payloads of the skills of the offers extension. They are answered from the database."""
 Payload = ReadingPayload | LeadSubmitRequest | StoredPayload
 
@@ -239,6 +242,18 @@ LEAD_SUBMIT = Skill(
     is_lead=True,
 )
 
+INVENTORY_CHANGES = Skill(
+    id="inventory.changes",
+    stem="inventory-changes",
+    payload=InventoryChangesRequest,
+    data=StockChanges,
+    name="Inventory changes",
+    description="The whole stock page by page, and then what was added, changed and removed since the last response.",
+    tags=("inventory", "changes", "vehicles"),
+    default_rate="300/minute",
+    scope=READ_SCOPE,
+    is_extension=True,
+)
 OFFER_QUOTE = Skill(
     id="offer.quote",
     stem="offer-quote",
@@ -297,7 +312,7 @@ SKILLS: tuple[Skill, ...] = (
     LEAD_SUBMIT,
 )
 """The skills of the protocol."""
-EXTENSION_SKILLS: tuple[Skill, ...] = (OFFER_QUOTE, OFFER_HOLD, OFFER_RELEASE, OFFER_STATUS)
+EXTENSION_SKILLS: tuple[Skill, ...] = (INVENTORY_CHANGES, OFFER_QUOTE, OFFER_HOLD, OFFER_RELEASE, OFFER_STATUS)
 """The skills of the offers extension."""
 ALL_SKILLS = SKILLS + EXTENSION_SKILLS
 
