@@ -57,11 +57,11 @@ def price_at(folder: Path, at: datetime | str, unit: str = VIN) -> dict[str, Any
 def test_a_person_sees_what_agents_were_answered_and_what_made_it(folder: Path, unit: str) -> None:
     found = price_at(folder, MONDAY + timedelta(hours=3), unit)
     assert (found["answer"], found["vehicle_id"]) == ("in_stock", f"vin-{VIN}")
-    assert (found["listing"]["list_price"], found["listing"]["condition"]) == (20_000, "used")
+    assert (found["listing"]["price"], found["listing"]["condition"]) == (20_000, "used")
     assert found["listing"]["status"] == "available"
     made, following = found["made_by"], found["next_change"]
     assert (made["feed"], made["file"], made["revision"], made["change"]) == ("website", "day-0.json", 1, "added")
-    assert (following["file"], following["listing"]["list_price"]) == ("day-1.json", 19_000)
+    assert (following["file"], following["listing"]["price"]) == ("day-1.json", 19_000)
     assert datetime.fromisoformat(following["at"]).date() == (MONDAY + timedelta(days=1)).date()
 
 
@@ -103,7 +103,7 @@ def test_a_time_without_an_offset_is_on_the_clock_of_the_dealer(folder: Path) ->
 
 def test_the_changes_of_a_unit_are_a_table(folder: Path) -> None:
     rows = json.loads(succeed_here("record", "history", "A1", "--dir", folder, "--json"))
-    assert [(row["change"], row["list_price"], row["file"]) for row in rows] == [
+    assert [(row["change"], row["price"], row["file"]) for row in rows] == [
         ("added", 20_000, "day-0.json"),
         ("changed", 19_000, "day-1.json"),
         ("sold", None, "day-2.json"),

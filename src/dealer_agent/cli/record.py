@@ -104,10 +104,9 @@ def _sentence(dealer: OpenDealer, found: "RecordedAnswer", at: datetime) -> str:
             return f"{name} was sold, or had left the stock, on {when}."
         case "not in stock":
             return f"{name} was not in stock yet on {when}."
-    begins = (
-        "with the first import" if found.begins is None else f"on {dealer.local(found.begins):%Y-%m-%d %H:%M:%S %Z}"
-    )
-    return f"The record does not say: {when} is before it begins, {begins}."
+    begins = dealer.local(found.begins)
+    assert begins is not None, "something was imported before"
+    return f"The record does not say: it begins on {begins:%Y-%m-%d %H:%M:%S %Z}, and {when} is earlier."
 
 
 def _shown(dealer: OpenDealer, change: "RecordedChange | None") -> dict[str, Any] | None:
