@@ -38,6 +38,7 @@ from dealer_agent.server.guards import (
     count_malformed_lead,
     count_unknown_lead,
     named_extensions,
+    names_offers,
     pass_all_guards,
     pass_guards,
     share_counts,
@@ -189,7 +190,7 @@ async def _submit_lead(incoming: IncomingRequest) -> SkillResponse:
                 quarantined=incoming.policy.is_quarantined,
                 body=incoming.body,
                 seconds=seconds,
-                names_offers=_names_offers(incoming),
+                names_offers=names_offers(incoming),
             )
     except (ContactConsentRequired, InvalidConsent):
         count_malformed_lead(incoming)
@@ -215,12 +216,6 @@ async def _answer_offer(incoming: IncomingRequest) -> SkillResponse:
         raise
     service.counts.count(request.skill.id, OK, incoming.caller.identity, incoming.fields)
     return result
-
-
-def _names_offers(incoming: IncomingRequest) -> bool:
-    """Whether the request names the offers extension. Published versions do not have it."""
-    named = b"a2a-extensions" in incoming.fields and incoming.binding.version is None
-    return named and OFFERS_EXTENSION in named_extensions(incoming)
 
 
 def _success(incoming: IncomingRequest, result: SkillResponse) -> HttpResponse:
