@@ -18,8 +18,9 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 from dealer_agent.protocol.errors import AuthRequired, ContactConsentRequired, InvalidConsent, LeadNotFound
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.offers import OFFERS_EXTENSION
+from dealer_agent.protocol.problems import Problem, validation_error
 from dealer_agent.protocol.response_bodies import SkillResponse, response_pieces
-from dealer_agent.protocol.skill import LEAD_SUBMIT
+from dealer_agent.protocol.skill import LEAD_SUBMIT, LeadSubmitRequest
 from dealer_agent.protocol.task_list import TaskPage
 from dealer_agent.protocol.version_payloads import response_data
 from dealer_agent.protocol.vocabulary import Vocabulary
@@ -37,13 +38,13 @@ from dealer_agent.server.guards import (
     IncomingRequest,
     count_malformed_lead,
     count_unknown_lead,
-    named_extensions,
     names_offers,
     pass_all_guards,
     pass_guards,
     share_counts,
 )
 from dealer_agent.server.log import log_request
+from dealer_agent.server.named_extensions import named_extensions
 from dealer_agent.server.service import Service
 from dealer_agent.skills import Asked, answer_offer, read, submit_lead
 from dealer_agent.storage.daily_counts import OK
@@ -177,6 +178,7 @@ def _read(incoming: IncomingRequest) -> SkillResponse:
 
 async def _submit_lead(incoming: IncomingRequest) -> SkillResponse:
     """Stores a lead in the time that is left for the request, and counts its outcome."""
+    _check_offer(incoming)
     service = incoming.service
     seconds = service.settings.service.request_timeout_seconds - (perf_counter() - incoming.started)
     # The task is of this request only.
@@ -198,6 +200,14 @@ async def _submit_lead(incoming: IncomingRequest) -> SkillResponse:
         raise
     service.counts.count(incoming.request.skill.id, lead_outcome(result), incoming.caller.identity, incoming.fields)
     return result
+
+
+def _check_offer(incoming: IncomingRequest) -> None:
+    """Refuses a lead that names a quote or a hold, unless it names the offers extension and the dealer has it."""
+    payload = incoming.request.payload
+    if isinstance(payload, LeadSubmitRequest) and payload.offer is not UNSET and not names_offers(incoming):
+        words = f"is only for a request that names the extension {OFFERS_EXTENSION} in A2A-Extensions"
+        raise validation_error([Problem(("offer",), words, "additionalProperties")], "payload")
 
 
 async def _answer_offer(incoming: IncomingRequest) -> SkillResponse:
@@ -264,7 +274,7 @@ def _extensions(incoming: IncomingRequest) -> Iterable[tuple[str, str]]:
     ours = incoming.service.vocabularies.extensions if version is None else frozenset({version.extension_uri})
     if version is None and incoming.service.dealer.desk is not None:
         ours |= {OFFERS_EXTENSION}
-    known = dict.fromkeys(uri for uri in named_extensions(incoming) if uri in ours)
+    known = dict.fromkeys(uri for uri in named_extensions(incoming.headers) if uri in ours)
     return (("a2a-extensions", ", ".join(known)),) if known else ()
 
 

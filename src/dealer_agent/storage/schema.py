@@ -15,6 +15,8 @@ from sqlalchemy import BigInteger, Boolean, Integer, LargeBinary, String
 from dealer_agent.storage.columns import ExternalText, UtcTime, columns, dealer_table, sealed
 from dealer_agent.storage.columns import metadata as metadata
 from dealer_agent.storage.console import tables as _  # noqa: F401 - with them, `metadata` has all tables
+from dealer_agent.storage.offer_tables import holds as holds
+from dealer_agent.storage.offer_tables import quotes as quotes
 
 FIRST_SCHEMA_VERSION = "0024"
 """The schema version of the first migration. A database with an older one cannot be upgraded."""
@@ -417,26 +419,6 @@ tokens = dealer_table(
     columns(LargeBinary, "token_hash"),
     columns(UtcTime, "created_at", "revoked_at", "expires_at", "used_at"),
     key=("token_id",),
-)
-
-# The quotes of `offer.quote`, with their signatures, and the holds of `offer.hold` (`storage.offers`). A unique index
-# allows one hold of a vehicle whose `ended_at` is not set.
-quotes = dealer_table(
-    "quotes",
-    columns(String, "quote_id"),
-    columns(ExternalText, "vehicle_id", "caller"),
-    columns(UtcTime, "created_at", "valid_until"),
-    columns(LargeBinary, "document"),
-    key=("quote_id",),
-)
-
-holds = dealer_table(
-    "holds",
-    columns(String, "hold_id", "quote_id", "status"),
-    columns(ExternalText, "vehicle_id", "caller", "ended_why"),
-    columns(LargeBinary, "key_hash", "request_hash"),
-    columns(UtcTime, "created_at", "expires_at", "ended_at"),
-    key=("hold_id",),
 )
 
 # What works once, as hashes, until it has expired (`storage.nonces`): the challenges of passkeys, and on PostgreSQL the
