@@ -31,6 +31,7 @@ from dealer_agent.operations.lead_documents import (
     allowed_text,
     identifying_members,
     lead_document,
+    name_of,
     read_whole_lead,
     review_words,
 )
@@ -53,6 +54,7 @@ MOST_SEARCHED = 250
 LONGEST_TEXT = 100
 LONGEST_NOTE = 2_000
 LONGEST_MESSAGE = 4_000
+LONGEST_NAME = 60
 LONGEST_FACT = 150
 MOST_FACTS = 40
 MOST_VISITS = 5
@@ -179,6 +181,7 @@ def _shown(request: ConsoleRequest, whole: WholeLead) -> dict[str, Any]:
         "lead": lead,
         "received": document["received"],
         "agent": claimed_name(lead.source_agent or "") or "an unnamed agent",
+        "name": None if lead.customer is None else short(name_of(lead.customer), LONGEST_NAME),
         "customer": _contact_facts(document),
         "vehicle": _facts(identifying_members(document["vehicle"])),
         "wanted": _facts(document["vehicle_of_interest"]),
