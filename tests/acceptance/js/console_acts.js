@@ -79,9 +79,8 @@ await act("prove", prove);
 await act("retry", () => open().then(() => press(/^Try now/)));
 await act("reached", () => open().then(() => press(/^Reached/)));
 await act("took-place", () => open().then(() => press(/^Took place/)));
+await act("asked", () => open().then(() => follow(/^Arrange a time/)));
 await act("confirm", async () => {
-  await open();
-  await follow(/^Arrange a time/);
   await enter(page.getByText("Confirm", { exact: true }));
   const form = page.locator("form[action$='/confirm']");
   await typeTime(form.locator("input[name=at]"), day(4));
