@@ -43,10 +43,15 @@ async function prove() {
   provedAt = Date.now();
 }
 
+/** Does an act. A proof of who the person is holds for five minutes, so it is made again first if it is old. */
 async function act(name, work) {
+  if (Date.now() - provedAt > 120_000) await prove();
+  await goOn(name, work);
+}
+
+/** Does an act on the page that is open. */
+async function goOn(name, work) {
   try {
-    // A proof holds for five minutes.
-    if (Date.now() - provedAt > 120_000) await prove();
     await work();
     said[name] = (await words()).trim();
     await look(name);
@@ -162,7 +167,7 @@ async function openWaiting(name) {
 }
 await act("quarantine", () => policy("quarantine"));
 await act("waits", () => openWaiting("robin"));
-await act("release", () => press("Release: send it to everybody"));
+await goOn("release", () => press("Release: send it to everybody"));
 await act("refuse", async () => {
   await openWaiting("kim");
   await type(page.getByLabel("Why it is refused"), "The number is wrong.");
@@ -206,9 +211,9 @@ await act("drop", async () => {
   await press("Show what it would change");
   await page.getByText("Nothing is changed yet").waitFor();
 });
-await act("discard", () => press("Delete the file, and change nothing"));
+await goOn("discard", () => press("Delete the file, and change nothing"));
 await act("unread", () => open("stock/import", unread));
-await act("again", async () => {
+await goOn("again", async () => {
   await press("Read it again");
   await page.getByText("Nothing is changed yet").waitFor();
 });
@@ -217,7 +222,7 @@ await act("look-at-refused", async () => {
   await press(/^Look at/);
   await page.getByRole("heading", { name: "The checks refuse this file" }).waitFor();
 });
-await act("accept", async () => {
+await goOn("accept", async () => {
   for (const box of await page.locator("input[name=accept]").all()) await tick(box);
   await type(page.getByLabel("Why is the file right?"), "We sold the others.");
   await press("Accept, and import it");
@@ -234,7 +239,7 @@ await act("difference", async () => {
   await type(page.getByLabel(/Value/), "Welcome to the browser.");
   await press("Show the difference");
 });
-await act("change", () => press("Save"));
+await goOn("change", () => press("Save"));
 await act("back", async () => {
   await open("settings/history/1");
   await press("Use these settings again");
@@ -248,7 +253,7 @@ async function find(contact) {
   await press("Find the customer");
 }
 await act("find", () => find("customer2@example.com"));
-await act("proof", () => press("Show the proof"));
+await goOn("proof", () => press("Show the proof"));
 await find("customer2@example.com");
 await download("record", () => enter(page.getByRole("button", { name: "Export the consent record" })));
 await act("withdraw", () => find("customer2@example.com").then(() => press("Record the withdrawal")));
@@ -260,9 +265,9 @@ await act("erase-customer", async () => {
   await find("customer3@example.com");
   await press("Erase all leads of this customer");
 });
-await act("erased-customer", erase);
+await goOn("erased-customer", erase);
 await act("erase-lead", () => page.goto(opened).then(() => follow("Erase the customer")));
-await act("erased-lead", erase);
+await goOn("erased-lead", erase);
 await act("erased", () => page.goto(opened));
 await act("log", () => open("privacy/log"));
 
@@ -273,7 +278,7 @@ await act("invite", async () => {
   await tick(page.locator("input[name=role][value=viewer]"));
   await press("Make the invitation");
 });
-await act("role", async () => {
+await goOn("role", async () => {
   const kim = await person(browser);
   await kim.page.goto(await page.locator("input.link").inputValue());
   await kim.press("Accept the invitation");
@@ -282,9 +287,9 @@ await act("role", async () => {
   await tick(page.locator("input[name=role][value=sales]"));
   await press("Change the role");
 });
-await act("person", () => follow("kim@example.com"));
-await act("session", () => press("End"));
-await act("again-invited", () => press("Invite again"));
+await goOn("person", () => follow("kim@example.com"));
+await goOn("session", () => press("End"));
+await goOn("again-invited", () => press("Invite again"));
 await act("remove", async () => {
   await open("people");
   await follow("kim@example.com");
