@@ -18,10 +18,13 @@ from tests.acceptance.filled_dealer import FEED, NORTH, PROBLEM, SOUTH, customer
 from tests.acceptance.running import Running, eventually, serving, succeed
 from tests.acceptance.test_javascript_client import JS, installed
 from tests.console.payloads import PAYLOADS
+from tests.console.test_demand_page import TALLY
 from tests.installation.platform import DEALERS, add, make_installation
 
 from dealer_agent.console.routes import ROUTES, find_route
 from dealer_agent.feeds.staging.staged_files import StagedFacts, stage
+from dealer_agent.storage.daily_counts import add_counts
+from dealer_agent.storage.store import Store
 
 pytestmark = [pytest.mark.outside_protocol("console"), pytest.mark.soak]
 
@@ -163,6 +166,9 @@ def working_dealer(folder: Path) -> Path:
     filled.take(came, customer=customer(7, "Asking"), vehicle_of_interest=north, appointment=asked_for)
     parked, _ = filled.take(came, customer=customer(8, "Parked"), vehicle_of_interest=wish)
     filled.settle(parked, state="undeliverable", problem=PROBLEM)
+    settings = filled.settings
+    with Store.open(settings.database_url, settings.cipher) as store, store.write(settings.dealer.id) as tx:
+        add_counts(tx, now.date(), TALLY)
     (folder / "incoming/lot.csv").write_bytes(BAD_FEED)
     return folder
 
