@@ -5,13 +5,14 @@ import shlex
 from pathlib import Path
 from typing import NamedTuple
 
-ALONE = ("init", "serve", "demo", "doctor", "check", "backup", "restore", "report", "mcp", "help")
+ALONE = ("init", "serve", "demo", "doctor", "check", "backup", "restore", "report", "price", "mcp", "help")
 GROUPS = (
     "inventory",
     "feeds",
     "keys",
     "leads",
     "appointments",
+    "offers",
     "deliveries",
     "alerts",
     "consent",

@@ -125,9 +125,11 @@ def words_of(dealer: Filled, folder: Path, place: tuple[str, ...], edited: Path)
     at = ("--at", later.isoformat())
     feed = folder / f"{'export-of-the-inventory-' * 3}.csv"
     feed.write_text("VIN,Stock,Make,Price\n1HGCY2F57RA000001,H1,Honda,28040\n", encoding="utf-8")
-    hidden, released = "H2", "H3"
+    hidden, released, priced = "H2", "H3", "H4"
     stock = folder / "stock.csv"
-    stock.write_text("VIN,Stock,Make,Price\n" + "".join(f",{unit},Honda,28040\n" for unit in ("H1", hidden, released)))
+    stock.write_text(
+        "VIN,Stock,Make,Price\n" + "".join(f",{unit},Honda,28040\n" for unit in ("H1", hidden, released, priced))
+    )
     succeed_here("inventory", "import", stock, "--allow-shrink", "--accept", "columns_missing", *here)
     for unit in (hidden, released):
         succeed_here("inventory", "hide", unit, *here)
@@ -160,6 +162,7 @@ def words_of(dealer: Filled, folder: Path, place: tuple[str, ...], edited: Path)
         "inventory undo": ("--dry-run", *here),
         "inventory list": here,
         "inventory show": (released, *here),
+        "price": (priced, "--zip", "84115", *here),
         "keys create": ("--dir", str(keyless)),
         "keys list": here,
         "keys rotate": ("--forget-old", *here),
@@ -272,7 +275,7 @@ def test_no_other_command_is_documented_as_json() -> None:
 
 
 TABLES = (
-    "doctor", "report",
+    "doctor", "report", "price",
     "accesses list", "appointments list --all --past 30", "deliveries list", "inventory history", "inventory held",
     "inventory list", "keys list",
           "leads list", "leads list Maximiliana", "leads show", "tokens list", "agents list", "agents show",
@@ -349,6 +352,8 @@ EXIT_CODES = [
     (("tokens", "revoke", "nothing", "--json"), 1),
     (("leads", "list", "--state", "lost", "--json"), 2),
     (("appointments", "move", "01ARZ3NDEKTSV4RRFFQ69G5FAV", "--at", "soon", "--json"), 2),
+    (("price", "H99", "--json"), 1),
+    (("price", "H1", "--zip", "99", "--json"), 2),
     (("leads", "lst"), 2),
     (("leads", "list", "--since", "2026-03-02", "--until", "2026-03-01", "--json"), 2),
 ]

@@ -96,6 +96,23 @@ def test_every_setting_of_the_reference_has_a_page(signed_in: SignedIn) -> None:
         assert owner.get(f"{ROOT}/settings?section={name}").status_code == 200, name
 
 
+def test_the_lines_of_prices_are_shown_and_saved(console: Dealership, signed_in: SignedIn) -> None:
+    owner, path = signed_in(), console.folder / "dealer.toml"
+    line = '[[pricing.lines]]\nlabel = "Title"\nkind = "title"\npayee = "government"\namount = "85.50"\n'
+    text = texts_of(owner.get(f"{ROOT}/settings/file").text)
+    shown = owner.post(f"{ROOT}/settings/preview", text | {"text": text["text"] + "\n" + line})
+    owner.post(f"{ROOT}/settings/save", texts_of(shown.text))
+    page = unescape(owner.get(f"{ROOT}/settings?section=pricing.lines").text)
+    assert '<code>"85.50"</code>' in page
+    owner.post(f"{ROOT}/settings/save", texts_of(change(owner, "pricing.lines.0.amount", "86")))
+    assert 'amount = "86"\n' in path.read_text("utf-8"), "what a person writes without quotes stays exact"
+    owner.post(f"{ROOT}/settings/save", texts_of(change(owner, "pricing.currency", "CAD")))
+    assert console.ask("dealer.information")["name"] == "Test Motors"
+    refused = owner.post(f"{ROOT}/settings/change", {"place": "pricing.lines.0.amount", "value": "many"})
+    assert (refused.status_code, "must be an amount" in unescape(refused.text)) == (422, True)
+    eventually("the service uses the lines", lambda: console.service.settings.pricing.currency == "CAD")
+
+
 def test_a_running_service_says_which_settings_need_a_start(signed_in: SignedIn) -> None:
     owner = signed_in()
     shown = change(owner, "rate_limits.address", "100/minute")

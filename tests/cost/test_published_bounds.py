@@ -8,6 +8,7 @@ import pytest
 from tests.cost.asking import KINDS
 
 from dealer_agent.leads import customer_links
+from dealer_agent.offers import pricing, pricing_settings
 from dealer_agent.protocol import json_body, json_rpc, problems
 from dealer_agent.protocol.schemas import request_schema
 from dealer_agent.protocol.skill import SKILLS
@@ -30,10 +31,28 @@ DOCUMENT = (DOCS / "reference" / "bounds.md").read_text("utf-8")
         ("bytes of a body that count once against the rate", body.COUNTED_BYTES),
         ("bytes of a body that is decoded before it is counted", fast_path.FAST_BODY_BYTES),
         ("bytes of a head", connection.BoundedConnection.head_limit_bytes),
+        ("lines of a dealer", pricing_settings.MOST_LINES),
+        ("an amount", pricing_settings.MOST_AMOUNT),
+        ("digits of a rate after its point", pricing_settings.MOST_DECIMALS),
+        ("the price of a vehicle that has an all-in price", pricing.MOST_PRICE),
     ],
 )
 def test_the_other_bounds_are_those_of_the_code(words: str, number: int) -> None:
     assert f"| {words} | {number:,} |" in DOCUMENT
+
+
+@pytest.mark.parametrize(
+    ("words", "numbers"),
+    [
+        (
+            "states, ZIP codes and prefixes, rooftops of a line",
+            (pricing_settings.MOST_STATES, pricing_settings.MOST_ZIPS, pricing_settings.MOST_ROOFTOPS),
+        ),
+        ("characters of a label, of a legal basis", (pricing_settings.LONGEST_LABEL, pricing_settings.LONGEST_BASIS)),
+    ],
+)
+def test_bounds_in_one_row_are_those_of_the_code(words: str, numbers: tuple[int, ...]) -> None:
+    assert f"| {words} | {', '.join(f'{number:,}' for number in numbers)} |" in DOCUMENT
 
 
 @pytest.mark.parametrize("kind", KINDS)

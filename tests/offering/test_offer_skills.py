@@ -3,6 +3,7 @@
 import json
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -10,16 +11,23 @@ import pytest
 from tests.acceptance.running import eventually
 from tests.offering.conftest import OFFERS, Offered, data_of
 from tests.server.dealership import ACCORD, LEAF, LOT, SOLD, Dealership, error_of, message, run_dealership
+from tests.storage.calls import write_at
 
 from dealer_agent.client.quotes import verify_quote
 from dealer_agent.config import load_settings
 from dealer_agent.feeds.files.reader import read_feed
 from dealer_agent.feeds.importing import import_feed
-from dealer_agent.offering.holds import end_hold, extend_hold
+from dealer_agent.holds import end_hold, extend_hold
+from dealer_agent.leads.adf import render_adf
+from dealer_agent.leads.lead_json import render_json
+from dealer_agent.leads.lead_view import lead_view
 from dealer_agent.protocol.offers import OFFERS_EXTENSION
 from dealer_agent.protocol.published_versions import PUBLISHED_VERSIONS
 from dealer_agent.protocol.skill import EXTENSION_SKILLS
+from dealer_agent.server.tokens import new_token
+from dealer_agent.storage.leads.lead_record import lead_details
 from dealer_agent.storage.offers import find_hold
+from dealer_agent.storage.tokens import create_token
 
 UNPRICED = "T-000"
 
@@ -329,3 +337,80 @@ def test_a_quoted_price_outlives_the_feed_and_not_the_vehicle(offering: Offered)
     assert data_of(agent.ask("offer.status", hold_id=held["hold_id"]))["status"] == "sold"
     other = opened.agents[1]
     assert error_of(other.hold(quotes[LEAF]["quote_id"], "leaf"))["code"] in ("QUOTE_NOT_FOUND", "VEHICLE_UNAVAILABLE")
+
+
+NAMED = {"a2a-extensions": OFFERS_EXTENSION}
+
+
+@pytest.mark.requirement("offer-lead")
+@pytest.mark.parametrize("by", ["quote_id", "hold_id"])
+def test_a_lead_keeps_the_price_of_its_quote_and_its_hold_waits_for_the_dealer(offering: Offered, by: str) -> None:
+    opened = offering(OFFERS + LINES)
+    agent = opened.agents[0]
+    quote = agent.quote(vin=ACCORD, zip="84115")
+    hold = data_of(agent.hold(quote["quote_id"], "one"))
+    offer = {"quote_id": quote["quote_id"]} if by == "quote_id" else {"hold_id": hold["hold_id"], "price": 1}
+    sent = opened.dealership.post(message("lead.submit", offer=offer), token=agent.token, headers=NAMED)
+    lead_id = data_of(sent)["lead_id"]
+    with opened.dealership.store() as store, store.read("test-motors") as tx:
+        details = lead_details(tx, lead_id)
+    assert details is not None
+    view = lead_view(details, load_settings(opened.dealership.folder, {}).dealer)
+    document = json.loads(render_json(view))["offer"]
+    assert {name: document[name] for name in ("quote_id", "price", "total", "lines")} == {
+        name: quote[name] for name in ("quote_id", "price", "total", "lines")
+    }
+    adf = render_adf(view).decode()
+    assert "State tax: USD 2,066.25 (estimated)" in adf
+    assert "The firm price is USD 28,500.00." in adf
+    status = data_of(agent.ask("offer.status", hold_id=hold["hold_id"]))
+    if by == "hold_id":
+        assert status["status"] == "became_lead"
+        lasts = datetime.fromisoformat(status["expires_at"]) - datetime.now(UTC)
+        assert timedelta(hours=71) < lasts < timedelta(hours=73)
+        assert document["hold_id"] == hold["hold_id"]
+        assert f"hold {hold['hold_id']}" in adf
+    else:
+        assert status == hold
+        assert "hold_id" not in document
+
+
+@pytest.mark.requirement("offer-lead")
+@pytest.mark.parametrize(
+    ("offer", "headers", "code", "pointer"),
+    [
+        ({"quote_id": "unknown"}, NAMED, "QUOTE_NOT_FOUND", "/quote_id"),
+        ({"hold_id": "unknown"}, NAMED, "HOLD_NOT_FOUND", "/hold_id"),
+        ({}, NAMED, "MISSING_REQUIRED_FIELD", "/offer/quote_id"),
+        ({"quote_id": "unknown"}, {}, "SCHEMA_VALIDATION_FAILED", "/offer"),
+    ],
+)
+def test_a_lead_about_an_offer_that_is_not_there_is_refused(
+    offering: Offered, offer: dict[str, str], headers: dict[str, str], code: str, pointer: str
+) -> None:
+    dealership = offering(agents=0).dealership
+    error = error_of(dealership.post(message("lead.submit", offer=offer), headers=headers))
+    assert (error["code"], error["details"]["instancePath"]) == (code, pointer)
+
+
+@pytest.mark.requirement("offer-lead")
+def test_without_the_setting_a_lead_has_no_offer(offering: Offered) -> None:
+    dealership = offering("", agents=0).dealership
+    error = error_of(dealership.post(message("lead.submit", offer={"quote_id": "one"}), headers=NAMED))
+    assert (error["code"], error["details"]["instancePath"]) == ("SCHEMA_VALIDATION_FAILED", "/offer")
+
+
+@pytest.mark.requirement("offer-scopes")
+def test_a_token_needs_the_scope_of_the_skill(offering: Offered, tmp_path: Path) -> None:
+    opened = offering(agents=0)
+    dealership, fresh = opened.dealership, new_token()
+    with dealership.store() as store:
+        token_id = write_at(
+            datetime.now(UTC), store, "test-motors", create_token, "Quotes", fresh.secret_hash, scopes=("quotes:write",)
+        )
+    token = fresh.text(token_id)
+    asked = message("offer.quote", vin=ACCORD)
+    eventually("the token is known", lambda: dealership.post(asked, token=token).status_code == 200)
+    refused = dealership.post(message("offer.hold", quote_id="Q", idempotency_key="one"), token=token)
+    assert (refused.status_code, error_of(refused)["code"]) == (403, "AUTH_REQUIRED")
+    assert "holds:write" in refused.headers["www-authenticate"]

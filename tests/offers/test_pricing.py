@@ -75,7 +75,7 @@ def test_a_long_name_of_a_fee_is_cut() -> None:
 
 @pytest.mark.parametrize("price", [None, MOST_PRICE + 1, 2**63 - 1])
 def test_a_vehicle_without_a_price_has_no_all_in_price(price: int | None) -> None:
-    with pytest.raises(NoPriceError, match="ask the dealer"):
+    with pytest.raises(NoPriceError, match="has no all-in price"):
         priced(of=vehicle(price, {}, 30_000))
 
 

@@ -11,7 +11,7 @@ from tests.offers.oracle import PLACES
 from tests.offers.schedules import line
 
 from dealer_agent.config import Settings, SettingsError, load_settings
-from dealer_agent.offers.pricing_rules import ONE_AT_A_PLACE, pricing_fits
+from dealer_agent.offers.pricing_rules import pricing_fits
 from dealer_agent.offers.pricing_settings import MOST_AMOUNT, MOST_LINES, MOST_STATES, MOST_ZIPS
 from dealer_agent.offers.us_places import STATES, states_of
 from dealer_agent.protocol.problems import Problem
@@ -215,7 +215,7 @@ def test_two_lines_of_a_kind_share_no_place(one: dict[str, Any], other: dict[str
 @pytest.mark.parametrize("kind", ["doc", "addon", "transport", "discount", "rebate", "title", "registration", "tax"])
 def test_lines_of_some_kinds_need_other_labels_only(kind: str) -> None:
     two = [line(kind, "5", label="One"), line(kind, "5", label="Two")]
-    assert bool(found_in(*two)) == (kind in ONE_AT_A_PLACE)
+    assert bool(found_in(*two)) == (kind in {"doc", "title", "registration", "tax"})
     assert found_in(*two[:1], line("transport" if kind == "addon" else "addon", "5", label="One")) == []
 
 

@@ -57,6 +57,12 @@ def test_every_state_district_and_territory_has_zip_codes() -> None:
     assert set().union(*map(states_of, PREFIXES)) == STATES
 
 
+def test_the_postal_service_uses_933_prefixes() -> None:
+    """Those of all 42,789 ZIP codes of a data set of 2026. Six prefixes have codes in further states, nine in all."""
+    assert len(PREFIXES) == 933
+    assert sum(len(states_of(prefix)) for prefix in PREFIXES) == 933 + 9
+
+
 def test_a_prefix_is_in_all_states_of_its_zip_codes() -> None:
     assert states_of("841") == {"UT"}
     assert states_of("063") == {"CT", "NY"}

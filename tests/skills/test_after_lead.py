@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -21,7 +22,7 @@ from dealer_agent.dealers.profile import VisitRules
 from dealer_agent.leads.lead_secrets import LeadSecrets
 from dealer_agent.leads.received_lead import PreparedLead
 from dealer_agent.leads.records import MOST_ADDITIONS
-from dealer_agent.leads.statuses import DONE
+from dealer_agent.leads.statuses import DONE, NO_SHOW, ClosedStatus
 from dealer_agent.offering.lead_desk import LeadDesk
 from dealer_agent.protocol.after_lead import LeadStatusRequest, VisitCancelRequest, VisitMoveRequest
 from dealer_agent.protocol.errors import (
@@ -40,6 +41,7 @@ from dealer_agent.storage.leads.stored_leads import get_lead
 from dealer_agent.storage.privacy.erasure import erase_lead
 from dealer_agent.storage.schema import idempotency
 from dealer_agent.storage.tokens import revoke_token
+from dealer_agent.visits.changes import VisitChange, VisitChanges
 
 OpenIntake = Callable[..., IntakeSetup]
 WAIT = 60.0
@@ -160,9 +162,16 @@ def test_what_staff_recorded_of_a_visit_is_not_shown(new_intake: OpenIntake) -> 
     drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
     later = NOW + timedelta(days=2)
     before = Sender(intake).status(drive["lead_id"], later)
-    for how in (DONE, "no_show"):
-        intake.intake.change_visit(lambda visits, how=how: visits.close(id_of(drive), how), notify=True, now=later)
+    for how in CLOSED:
+        intake.intake.change_visit(partial(close, id_of(drive), how), notify=True, now=later)
         assert Sender(intake).status(drive["lead_id"], later) == before
+
+
+CLOSED: tuple[ClosedStatus, ...] = (DONE, NO_SHOW)
+
+
+def close(appointment_id: str, how: ClosedStatus, changes: VisitChanges) -> VisitChange:
+    return changes.close(appointment_id, how)
 
 
 @pytest.mark.requirement("lead-sender", "error-lead-not-found")

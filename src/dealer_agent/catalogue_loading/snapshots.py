@@ -1,6 +1,6 @@
 """Writes a snapshot of a dealer's stock, with a label that says what it was made from."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache, cached_property
 from hashlib import blake2b
@@ -15,9 +15,18 @@ from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.catalogue import Catalogue, Listing, RemovedUnit
 from dealer_agent.inventory.catalogue.flat_arrays import FlatArrays, FlatWriter
 from dealer_agent.inventory.catalogue.snapshot_builder import write_snapshot
-from dealer_agent.inventory.listing import ListingPolicy, RooftopRule, Unit, UnitRecord, list_unit, listing_digest
+from dealer_agent.inventory.listing import (
+    ListingPolicy,
+    RooftopRule,
+    Unit,
+    UnitRecord,
+    list_unit,
+    listing_digest,
+    listing_json,
+)
 from dealer_agent.protocol.vehicle import Vehicle
-from dealer_agent.storage.stock.reading import Stock, StockMark, read_stock
+from dealer_agent.storage.stock.reading import Confirmation, LiveUnit, Stock, StockMark, confirmed_at, read_stock
+from dealer_agent.storage.stock.record import recorded_stock
 from dealer_agent.storage.store import Store
 
 
@@ -103,11 +112,20 @@ def label_of(snapshot: FlatArrays) -> SnapshotLabel:
 def write_stock(store: Store, inputs: SnapshotInputs, now: datetime, file: BinaryIO, boot: str = "") -> None:
     """Writes a snapshot of the current stock. Keeps one listing at a time in memory. Raises StorageError."""
     with store.read(inputs.policy.dealer_id, now) as tx:
-        stock = read_stock(tx, inputs.remember_days)
-        removed = [RemovedUnit(unit.vehicle_id, unit.vin or UNSET, unit.stock or UNSET) for unit in stock.gone]
-        listings = _Listings(stock, inputs.policy)
-        writer = FlatWriter(file)
-        write_snapshot(writer, listings, removed)
+        _write(read_stock(tx, inputs.remember_days), inputs, now, file, boot)
+
+
+def write_recorded(store: Store, inputs: SnapshotInputs, revision: int, at: datetime, file: BinaryIO) -> None:
+    """As `write_stock`, with the stock at a revision of the record, as it was at the time `at`. Raises StorageError."""
+    with store.read(inputs.policy.dealer_id) as tx:
+        _write(recorded_stock(tx, revision, inputs.remember_days, at), inputs, at, file)
+
+
+def _write(stock: Stock, inputs: SnapshotInputs, now: datetime, file: BinaryIO, boot: str = "") -> None:
+    removed = [RemovedUnit(unit.vehicle_id, unit.vin or UNSET, unit.stock or UNSET) for unit in stock.gone]
+    listings = _Listings(stock, inputs.policy)
+    writer = FlatWriter(file)
+    write_snapshot(writer, listings, removed)
     writer.json(_LABEL, SnapshotLabel(inputs.digest, stock.mark, now, listings.confirmed_at, boot))
     writer.finish()
 
@@ -117,15 +135,44 @@ def listed_units(stock: Stock, policy: ListingPolicy) -> Iterator[tuple[Vehicle,
     return _Listings(stock, policy).units()
 
 
+class Lister:
+    """Makes listings of the units of a stock, from the dealer's policy and the times of confirmations.
+
+    `confirmed` has the newest import of the whole stock of each rooftop, by name.
+    """
+
+    def __init__(
+        self, policy: ListingPolicy, confirmations: Sequence[Confirmation], good_since: Mapping[str, datetime]
+    ) -> None:
+        self._policy = policy
+        self._good_since = good_since
+        self.confirmed = {rooftop.name: confirmed_at(confirmations, rooftop.name) for rooftop in policy.rooftops}
+
+    def confirmed_at(self, live: LiveUnit) -> datetime:
+        """The newest import that had all units of the rooftop, else the last one with this unit.
+
+        A newer import says something implausible about a unit that keeps its last good facts.
+        """
+        rooftop = self._policy.rule_of(live.unit).name
+        return self._good_since.get(live.vehicle_id) or self.confirmed[rooftop] or live.updated_at
+
+    def vehicle(self, live: LiveUnit, confirmed_at: datetime) -> Vehicle:
+        """The unit as a listing."""
+        record = UnitRecord(live.vehicle_id, confirmed_at=confirmed_at, changed_at=live.changed_at)
+        return list_unit(live.unit, record, self._policy)
+
+    def json(self, live: LiveUnit) -> bytes:
+        """The listing as responses contain it."""
+        return listing_json(self.vehicle(live, self.confirmed_at(live)), live.unit.extras)
+
+
 class _Listings:
     """Makes listings one by one. `confirmed_at` is complete after the last one."""
 
     def __init__(self, stock: Stock, policy: ListingPolicy) -> None:
         self.confirmed_at: datetime | None = None
         self._units = stock.live
-        self._policy = policy
-        self._good_since = stock.good_since
-        self._confirmed = {rooftop.name: stock.confirmed_at(rooftop.name) for rooftop in policy.rooftops}
+        self._lister = Lister(policy, stock.confirmations, stock.good_since)
 
     def __iter__(self) -> Iterator[Listing]:
         for vehicle, unit in self.units():
@@ -134,11 +181,7 @@ class _Listings:
     def units(self) -> Iterator[tuple[Vehicle, Unit]]:
         """Each unit as a listing, with the unit itself. `confirmed_at` becomes the newest confirmation."""
         for live in self._units:
-            rooftop = self._policy.rule_of(live.unit).name
-            # The newest import that had all units of the rooftop, else the last one with this unit. A newer import
-            # says something implausible about a unit that keeps its last good facts.
-            confirmed_at = self._good_since.get(live.vehicle_id) or self._confirmed[rooftop] or live.updated_at
+            confirmed_at = self._lister.confirmed_at(live)
             if self.confirmed_at is None or confirmed_at > self.confirmed_at:
                 self.confirmed_at = confirmed_at
-            record = UnitRecord(live.vehicle_id, confirmed_at=confirmed_at, changed_at=live.changed_at)
-            yield list_unit(live.unit, record, self._policy), live.unit
+            yield self._lister.vehicle(live, confirmed_at), live.unit

@@ -42,6 +42,7 @@ COMMANDS = {
     "mcp": Row("Give an AI assistant the tools of a dealer agent, over stdio.", "mcp"),
     "help": Row("Show a page of the reference: settings, commands, feeds, fields, errors and others.", ""),
     "inventory": Row("Import the inventory, and see what it contains.", group="app"),
+    "price": Row("Show what a buyer pays in all for a vehicle, line by line."),
     "feeds": Row("See and run the feeds that are imported without a person.", group="app"),
     "keys": Row("Create, list and replace the keys to customer data.", group="app"),
     "keys directory": Row(

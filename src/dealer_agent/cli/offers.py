@@ -75,7 +75,7 @@ def extend(
     hours: Annotated[int, typer.Option("--hours", min=1, max=720, help="How long it lasts from now on.")],
 ) -> dict[str, Any]:
     """Give a hold another end."""
-    from dealer_agent.offering.holds import extend_hold
+    from dealer_agent.holds import extend_hold
 
     return _change(dealer, lambda tx: extend_hold(tx, hold_id, tx.now + timedelta(hours=hours)))
 
@@ -87,7 +87,7 @@ def end(
     reason: Annotated[str, typer.Option("--reason", help="Why, for your own record: at most 200 characters.")] = "",
 ) -> dict[str, Any]:
     """End a hold, also one that you refuse. The agent learns it when it asks for the status."""
-    from dealer_agent.offering.holds import end_hold
+    from dealer_agent.holds import end_hold
 
     if len(reason) > 200:
         raise typer.BadParameter("the reason has more than 200 characters")
@@ -125,7 +125,7 @@ def verify(
 
 def _change(dealer: OpenDealer, change: Any) -> dict[str, Any]:
     """Changes a hold under the dealer's lock, as the service does, and says what it is now."""
-    from dealer_agent.offering.holds import HoldRefusedError
+    from dealer_agent.holds import HoldRefusedError
 
     def job(tx: "Transaction") -> StoredHold:
         changed: StoredHold = change(tx)

@@ -1,9 +1,10 @@
 """`dealer-agent inventory list` and `show`: the stock as buyers see it, and where a unit came from."""
 
+import shlex
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import islice
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import msgspec
 import typer
@@ -70,12 +71,7 @@ def show(
     name = unit.strip()
     with dealer.read() as tx:
         stock = read_stock(tx, dealer.profile.policies.remember_sold_days)
-        found, names = None, []
-        for vehicle, given in _listed(dealer, stock):
-            if _is_named(vehicle, name):
-                found = vehicle, given
-                break
-            names.append(vehicle.stock or vehicle.vin or vehicle.vehicle_id)
+        found, names = _find(dealer, stock, name)
         held = next((each for each in decisions(tx).values() if _is_named(each, name)), None)
         document: dict[str, Any] = {
             "vehicle_id": held.vehicle_id if found is None and held else found[0].vehicle_id if found else None,
@@ -85,10 +81,7 @@ def show(
             "came_from": origin_of(tx, dealer, *_listed_at(found), held),
         }
     if found is None and held is None:
-        sold = next((each for each in stock.gone if _is_named(each, name)), None)
-        if sold is not None:
-            fail(f"{plain(name)} was sold, or left the stock, on {dealer.local(sold.sold_at):%Y-%m-%d %H:%M %Z}.")
-        fail(f"No such unit: {name!r}{did_you_mean(name, names)}. See dealer-agent inventory list")
+        _fail_unknown(dealer, stock, name, names)
     section("Buyers see", document["buyers_see"] or "nothing: the unit is held back")
     section("The feed says besides", other_facts(document["feed"], document["buyers_see"]))
     if document["held"] is not None:
@@ -97,6 +90,38 @@ def show(
     section("It came from", document["came_from"])
     out.print()
     return document
+
+
+def find_vehicle(dealer: OpenDealer, name: str) -> Vehicle:
+    """The listing with this vehicle id, VIN or stock number. Ends the command if buyers see none."""
+    with dealer.read() as tx:
+        stock = read_stock(tx, dealer.profile.policies.remember_sold_days)
+        found, names = _find(dealer, stock, name)
+        is_held = found is None and any(_is_named(each, name) for each in decisions(tx).values())
+    if is_held:
+        fail(
+            f"{plain(name)} is held back, so buyers do not see it. See dealer-agent inventory show {shlex.quote(name)}"
+        )
+    if found is None:
+        _fail_unknown(dealer, stock, name, names)
+    return found[0]
+
+
+def _find(dealer: OpenDealer, stock: Stock, name: str) -> tuple[tuple[Vehicle, Unit] | None, list[str]]:
+    """The unit with this name. Without one, the names of all."""
+    names = []
+    for vehicle, given in _listed(dealer, stock):
+        if _is_named(vehicle, name):
+            return (vehicle, given), []
+        names.append(vehicle.stock or vehicle.vin or vehicle.vehicle_id)
+    return None, names
+
+
+def _fail_unknown(dealer: OpenDealer, stock: Stock, name: str, names: Sequence[str]) -> NoReturn:
+    sold = next((each for each in stock.gone if _is_named(each, name)), None)
+    if sold is not None:
+        fail(f"{plain(name)} was sold, or left the stock, on {dealer.local(sold.sold_at):%Y-%m-%d %H:%M %Z}.")
+    fail(f"No such unit: {name!r}{did_you_mean(name, names)}. See dealer-agent inventory list")
 
 
 def _members(vehicle: Vehicle, names: Sequence[str]) -> list[Any]:

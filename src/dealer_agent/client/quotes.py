@@ -1,5 +1,6 @@
 """Verifies the signature of a quote (docs/protocol.md#offer-signature). It needs the extra `signatures`."""
 
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
 from typing import Any
 
@@ -61,9 +62,15 @@ def verify_quote(quote: Mapping[str, Any], keys: Mapping[str, Any]) -> str:
         content = rfc8785.dumps({name: value for name, value in quote.items() if name != "signature"})
     except (jwt.PyJWTError, rfc8785.CanonicalizationError, RecursionError) as error:
         raise QuoteNotVerified(f"The signature of the quote is not valid: {str(error)[:200]}") from None
-    if signed != content:
+    if signed != content or not _is_canonical(str(quote["signature"])):
         raise QuoteNotVerified("The quote is not the one that was signed.")
     return str(found.key_id)
+
+
+def _is_canonical(jws: str) -> bool:
+    """Whether the last part is the only text of its bytes: the last character of Base64 has bits that say nothing."""
+    _, _, signature = jws.rpartition(".")
+    return urlsafe_b64encode(urlsafe_b64decode(signature + "==")).decode().rstrip("=") == signature
 
 
 def read_quote(text: bytes) -> dict[str, Any]:

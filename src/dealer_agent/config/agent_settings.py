@@ -11,9 +11,9 @@ from dealer_agent.config.rates import Rate, Skills
 from dealer_agent.dealers.profile_checks import must_satisfy
 from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.protocol.problems import Problem
-from dealer_agent.protocol.skill import SKILLS
+from dealer_agent.protocol.skill import ALL_SKILLS
 
-_SKILL_IDS = {skill.rate_setting: skill.id for skill in SKILLS}
+_SKILL_IDS = {skill.rate_setting: skill.id for skill in ALL_SKILLS}
 
 
 def automatic_quarantine_is_heard(file: Any) -> Iterator[Problem]:

@@ -40,7 +40,7 @@ from dealer_agent.outgoing.addresses import ANY_ADDRESS, AddressRule
 from dealer_agent.pasted_commands import Where
 from dealer_agent.protocol.problems import Problem
 from dealer_agent.protocol.published_versions import VersionName
-from dealer_agent.protocol.skill import AFTER_LEAD_SKILLS, BASE_SKILLS, LEAD_SUBMIT, SKILL_BY_ID, SKILLS
+from dealer_agent.protocol.skill import AFTER_LEAD_SKILLS, ALL_SKILLS, LEAD_SUBMIT, SKILL_BY_ID, SKILLS
 from dealer_agent.protocol.vocabulary import PROTO_EXTENSION_0_1_0, Vocabulary, proto
 from dealer_agent.protocol.well_known import CARD_PATH
 
@@ -192,7 +192,7 @@ class _OtherRateLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     @property
     def by_rule(self) -> dict[str, str]:
         """Each limit, by the id of its skill or by its own name."""
-        skill_ids = {skill.rate_setting: skill.id for skill in SKILLS}
+        skill_ids = {skill.rate_setting: skill.id for skill in ALL_SKILLS}
         return {skill_ids.get(name, name): limit for name, limit in asdict(self).items()}
 
 
@@ -201,7 +201,7 @@ if TYPE_CHECKING:
 else:
     RateLimitSettings = defstruct(
         "RateLimitSettings",
-        [(skill.rate_setting, Rate, skill.default_rate) for skill in SKILLS],
+        [(skill.rate_setting, Rate, skill.default_rate) for skill in ALL_SKILLS],
         bases=(_OtherRateLimits,),
         frozen=True,
         kw_only=True,
@@ -328,6 +328,12 @@ class OfferSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 LONGEST_LEASE_SECONDS = 3600
 
 
+class RecordSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How long the record of the stock is kept (docs/how-to/record.md). Cursors of changes last for 30 days."""
+
+    keep_days: Annotated[int, Meta(ge=30, le=3650)] = 730
+
+
 class DeliverySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When a failed delivery is retried. After `breaker_failures` failures in a row, a channel pauses."""
 
@@ -358,6 +364,7 @@ class Sections(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, di
     checks: Annotated[FeedChecks, must_satisfy(check_names_are_known)] = FeedChecks()
     feed_files: FeedFileSettings = FeedFileSettings()
     sftp: SftpSettings = SftpSettings()
+    record: RecordSettings = RecordSettings()
     reports: Annotated[ReportSettings, must_satisfy(monthly_report_has_readers)] = ReportSettings()
     leads: LeadSettings = LeadSettings()
     mcp: McpSettings = McpSettings()
@@ -366,7 +373,7 @@ class Sections(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, di
     @cached_property
     def skills(self) -> frozenset[str]:
         """The ids of the skills that are switched on."""
-        known, off = SKILLS if self.offers.enabled else BASE_SKILLS, frozenset(self.service.skills_off)
+        known, off = ALL_SKILLS if self.offers.enabled else SKILLS, frozenset(self.service.skills_off)
         if LEAD_SUBMIT.id in off:
             off |= {skill.id for skill in AFTER_LEAD_SKILLS}
         return frozenset(skill.id for skill in known) - off

@@ -1,5 +1,6 @@
 """Imports a file into the database, after its checks (docs/protocol.md#listings)."""
 
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -108,7 +109,7 @@ def import_file(
     `content` opens the file. `on_read` gets what was read, before its import. The steps of `on_progress` are "Reading"
     and "Storing". Raises FeedError for a file that cannot be read: except in a `dry_run`, the history then has it.
     """
-    at = datetime.now(UTC)
+    at, begun = datetime.now(UTC), time.monotonic()
     with TemporaryFile() as spool, TemporaryFile() as unpacked:
         try:
             feed = read_feed(
@@ -139,6 +140,7 @@ def import_file(
             dry_run=dry_run,
             on_progress=partial(on_progress, "Storing"),
             feed_name=how.feed,
+            begun=begun,
             on_commit=on_commit,
         )
 
@@ -158,6 +160,7 @@ def import_feed(
     dry_run: bool = False,
     on_progress: Callable[[int, int], None] | None = None,
     feed_name: str | None = None,
+    begun: float | None = None,
     on_commit: Callable[[Transaction, int], object] = lambda _tx, _revision: None,
 ) -> ImportResult:
     """Replaces the stock with a full feed. With `rooftops`, which are names, replaces the stock of these rooftops only.
@@ -165,8 +168,8 @@ def import_feed(
     `accept` has the ids of checks that cannot refuse this feed; `accepted_by` and `accepted_why` say who accepts what
     they find, and why, for the history. Raises StorageError, and FeedRefused if another check
     refuses it. A refusal is added to the history of imports, except in a `dry_run`. `source` is the name of the file,
-    and `feed_name` that of the feed: the history shows both. `on_commit` gets the transaction that makes the new
-    revision current, and the revision (`apply_import`).
+    and `feed_name` that of the feed: the history shows both. `begun` is the time `at` on the monotonic clock.
+    `on_commit` gets the transaction that makes the new revision current, and the revision (`apply_import`).
     """
     settings = checks_of(profile, checks or FeedChecks())
     rows = _Rows(
@@ -193,6 +196,7 @@ def import_feed(
             scope=Scope(rows.rooftops, rows.covers) if rooftops else None,
             review=rows.review,
             feed=feed_name,
+            begun=begun,
             on_commit=on_commit,
         )
     except FeedRefused as refusal:

@@ -4,14 +4,16 @@ The writer may run a transaction again, so it changes nothing but the database.
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, Struct
 
 from dealer_agent.dealers.profile import DealerRooftop
 from dealer_agent.dealers.routing import deliveries_of, mail_to_customer
+from dealer_agent.holds import offer_of_lead
 from dealer_agent.inventory.catalogue import Catalogue
 from dealer_agent.leads.consent import EMAIL, Grant, can_reach, channels_of, consent_was_withdrawn, usable_channels
 from dealer_agent.leads.consent_events import is_same_consent
@@ -199,7 +201,7 @@ class LeadTransaction:
 
     def _store_new(self, accepted: Acceptance, vehicle: str | None, first_id: str | None = None) -> tuple[str, Result]:
         """Stores a new lead. The response discloses nothing of `first_id`, which may be a lead of the same person."""
-        lead, tx, lead_id = self.lead, self.tx, new_ulid()
+        lead, tx, lead_id = self._with_offer(), self.tx, new_ulid()
         visit = self._decide_visit(accepted.found, None)
         rooftop = visit.rooftop if visit else self._home(accepted.found) or self.context.timetable.first
         stored_leads.record_lead(
@@ -218,6 +220,15 @@ class LeadTransaction:
             enqueue(tx, lead_id, deliveries)
         return lead_id, self._answer(lead_id, RECEIVED, rooftop, accepted.found, visit, has_secret=True)
 
+    def _with_offer(self) -> PreparedLead:
+        """The lead with what it keeps of the quote that it names. Raises QuoteNotFound and HoldNotFound."""
+        offer = self._offer()
+        return self.lead if offer is None else replace(self.lead, payload=self.lead.payload | {"offer": offer})
+
+    def _offer(self) -> dict[str, Any] | None:
+        named = self.lead.request.offer
+        return None if named is UNSET else offer_of_lead(self.tx, named, self.lead.caller.identity or None)
+
     def _add_to(self, earlier: StoredLead, accepted: Acceptance, vehicle: str | None) -> Result:
         """Adds the new parts of this lead to an earlier one of the same sender, and delivers them.
 
@@ -232,6 +243,7 @@ class LeadTransaction:
         addition = content.added_by(
             lead.request.message, lead.customer, lead.payload.get("trade_in"), may_replace=lead.is_trusted
         )
+        addition.offer = self._offer()
         visit = None
         if lead.request.appointment is not UNSET:
             visit = self._decide_visit(accepted.found, visits_of(self.tx, lead_id))

@@ -59,6 +59,7 @@ def _lead(view: LeadView) -> dict[str, Any]:
         vehicle=view.vehicle,
         vehicle_of_interest=_described(view.interest, view.interest_extras),
         trade_in=_described(view.trade_in, view.trade_in_extras),
+        offer=view.offer,
         messages=view.messages,
         appointments=[_visit(visit) for visit in view.visits],
     )

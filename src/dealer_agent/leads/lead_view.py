@@ -88,7 +88,8 @@ class LeadView:
 
     `may_be_same_person_as` is the id of another sender's lead with the same vehicle and one of the contact points.
     `agent` is what the sender says it is. `caller` is the identity that it has proved, empty for an anonymous sender.
-    `waited_since` is when it came into quarantine, if a person has released it.
+    `waited_since` is when it came into quarantine, if a person has released it. `offer` is the quote that it is about:
+    its id, price, lines and total, and its hold.
     """
 
     lead_id: str
@@ -114,6 +115,7 @@ class LeadView:
     may_be_same_person_as: str | None = None
     caller: str = ""
     waited_since: datetime | None = None
+    offer: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,6 +227,7 @@ def lead_view(
         may_be_same_person_as=record.may_be_same_person_as,
         caller=record.caller or "",
         waited_since=record.quarantined_at if record.quarantine == RELEASED else None,
+        offer=content.offer,
     )
 
 

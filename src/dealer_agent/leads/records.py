@@ -192,12 +192,15 @@ class AgentChange(Struct, omit_defaults=True):
 
 
 class Addition(Struct, omit_defaults=True):
-    """The JSON document of an addition. The trade-in is as received. `by_agent` says who changed a visit."""
+    """The JSON document of an addition. The trade-in is as received. `offer` is what it keeps of a quote. With `by_agent`,
+    it says that the agent has changed a visit.
+    """
 
     message: str | None = None
     customer: Customer | None = None
     trade_in: dict[str, Any] | None = None
     appointment: RequestedVisit | None = None
+    offer: dict[str, Any] | None = None
     by_agent: AgentChange | None = None
 
 
@@ -208,11 +211,14 @@ def additions_of(stored: StoredLead) -> list[Addition]:
 
 @dataclass(frozen=True, slots=True)
 class LeadContent:
-    """What a lead says after all its additions. `messages` and `customers` are oldest first."""
+    """What a lead says after all its additions. `messages` and `customers` are oldest first. `offer` is what it keeps
+    of the last quote that it named (`holds.offer_of_lead`).
+    """
 
     messages: tuple[str, ...]
     customers: tuple[Customer, ...]
     trade_in: dict[str, Any] | None
+    offer: dict[str, Any] | None = None
 
     @classmethod
     def of(cls, stored: StoredLead) -> Self:
@@ -227,6 +233,7 @@ class LeadContent:
             messages=tuple(each.message for each in said if each.message),
             customers=customers + tuple(each.customer for each in added if each.customer),
             trade_in=next((each.trade_in for each in reversed(said) if each.trade_in), first.trade_in),
+            offer=next((each.offer for each in reversed(said) if each.offer), None),
         )
 
     @property
@@ -250,6 +257,7 @@ class LeadContent:
 
 class _FirstRequest(Struct):
     message: str | None = None
+    offer: dict[str, Any] | None = None
     trade_in: dict[str, Any] | None = None
 
 

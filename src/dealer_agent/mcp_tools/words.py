@@ -34,10 +34,14 @@ LONGEST: Final = 2_000
 
 @dataclass(frozen=True)
 class SkillData:
-    """What a skill answered: `data` of the response, and its `message` for the buyer."""
+    """What a skill answered: `data` of the response, and its `message` for the buyer.
+
+    `lines` are further lines of the text, which a dealer's own server knows: the price in lines.
+    """
 
     data: Json
     message: str | None = None
+    lines: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,7 @@ _SAID = ("errors", "errors_left_out", "in", "instancePath", "received")
 def result_text(skill: Skill, answer: SkillData) -> str:
     """A short text about the result of a tool."""
     try:
-        return _TEXTS[skill](answer.data, answer.message)
+        return "\n".join((_TEXTS[skill](answer.data, answer.message), *answer.lines))
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
         # A foreign dealer agent. The reader of the structured result may still understand it.
         return "The response of the dealer has another form than the protocol says."

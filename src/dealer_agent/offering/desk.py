@@ -21,9 +21,9 @@ from dealer_agent.callers import Caller
 from dealer_agent.config.settings import OfferSettings
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.encryption.card_signer import CardSigner
+from dealer_agent.holds import HoldAsked, HoldRules, QuotedHold, begin_hold, hold_of, release_hold
 from dealer_agent.inventory.catalogue import Catalogue, RemovedUnit
 from dealer_agent.lead_intake.intake import LeadIntake
-from dealer_agent.offering.holds import HoldAsked, HoldRules, QuotedHold, begin_hold, hold_of, release_hold
 from dealer_agent.offering.lead_desk import LeadDesk
 from dealer_agent.offers.pricing import (
     AllInPrice,

@@ -18,14 +18,13 @@ from dealer_agent.offers.pricing_settings import (
     SUBTRACTED,
     Base,
     LineRule,
-    Payee,
     PricingSettings,
     RuleKind,
 )
 from dealer_agent.offers.us_places import Place, place_of, place_of_address
+from dealer_agent.protocol.offers import LineKind, Payee
 from dealer_agent.protocol.vehicle import Vehicle
 
-LineKind = Literal["vehicle_price"] | RuleKind
 MOST_PRICE = 100_000_000
 """The most of a price that is shown in lines. So every total is less than 2**53 cents."""
 GOVERNMENT_KINDS: tuple[RuleKind, ...] = ("tax", "title", "registration")
@@ -110,6 +109,21 @@ def all_in_price(
     )
 
 
+def price_to_show(
+    profile: Profile, pricing: PricingSettings, vehicle: Vehicle, zip_code: str | None = None
+) -> AllInPrice | None:
+    """The all-in price that pages and tools show. None if the dealer has no lines, or the vehicle no price.
+
+    Raises WrongZipError.
+    """
+    if not pricing.lines:
+        return None
+    try:
+        return all_in_price(vehicle, rooftop_of(profile, vehicle), zip_code, pricing)
+    except NoPriceError:
+        return None
+
+
 def rooftop_of(profile: Profile, vehicle: Vehicle) -> DealerRooftop:
     """The rooftop of a listing. Without a known one, it is the first, as in `inventory.listing`."""
     return next((each for each in profile.rooftops if each.name == vehicle.rooftop), profile.rooftops[0])
@@ -173,9 +187,9 @@ def _advertised(vehicle: Vehicle) -> tuple[Decimal, list[PriceLine]]:
     are not less than the price cannot be inside it: then the price is one line.
     """
     if vehicle.price is UNSET:
-        raise NoPriceError("This vehicle has no price: ask the dealer for it.")
+        raise NoPriceError("This vehicle has no advertised price, so it has no all-in price.")
     if vehicle.price > MOST_PRICE:
-        raise NoPriceError(f"The price of this vehicle is more than {MOST_PRICE:,}: ask the dealer for it.")
+        raise NoPriceError(f"The price of this vehicle is more than {MOST_PRICE:,}, so it has no all-in price.")
     fees = vehicle.fees or ()
     rest = vehicle.price - sum(fee.amount for fee in fees)
     if rest <= 0:

@@ -13,10 +13,10 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from dealer_agent.dealers.profile_checks import Text, must_satisfy, read_by
 from dealer_agent.offers.us_places import PREFIX_LENGTH, Place, read_state, read_zip
+from dealer_agent.protocol.offers import Payee
 from dealer_agent.protocol.problems import Problem
 
 RuleKind = Literal["doc", "addon", "transport", "discount", "rebate", "title", "registration", "tax"]
-Payee = Literal["dealer", "government", "manufacturer", "third_party"]
 Base = Literal["vehicle_price", "price", "taxable"]
 SUBTRACTED: frozenset[str] = frozenset({"discount", "rebate"})
 """The kinds whose amounts are written without a sign, and subtracted."""

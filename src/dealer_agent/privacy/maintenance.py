@@ -17,6 +17,7 @@ from dealer_agent.storage.mcp_answers import MCP_ANSWER
 from dealer_agent.storage.offers import delete_old_offers
 from dealer_agent.storage.privacy.erasure import dispose, purge
 from dealer_agent.storage.stock.held_units import HELD
+from dealer_agent.storage.stock.recorded_units import prune_record
 from dealer_agent.storage.stock.stock_changes import remove_due
 
 log = structlog.get_logger()
@@ -48,6 +49,16 @@ class Maintenance:
         settings, store = await asyncio.to_thread(self.opened.settings_of, job.dealer_id), self.opened.store
         kept, now = settings.dealer.privacy, job.now
         await asyncio.to_thread(partial(purge, store, job.dealer_id, now=now, **purge_before(kept, now)))
+        await asyncio.to_thread(
+            partial(
+                prune_record,
+                store,
+                job.dealer_id,
+                now=now,
+                keep_days=settings.record.keep_days,
+                remember_days=settings.dealer.policies.remember_sold_days,
+            )
+        )
         await asyncio.to_thread(delete_old_staged, settings.folder, now)
         done = await asyncio.to_thread(partial(dispose, store, job.dealer_id, now=now, **erase_before(kept, now)))
         await asyncio.to_thread(self._delete_old_offers, job.dealer_id, now)

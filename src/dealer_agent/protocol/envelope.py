@@ -31,10 +31,10 @@ from dealer_agent.protocol.problems import RECEIVED_LIMIT, Problem, message_and_
 from dealer_agent.protocol.published_versions import PublishedVersion
 from dealer_agent.protocol.request_problems import payload_problems
 from dealer_agent.protocol.skill import (
-    BASE_SKILLS,
     LEAD_SUBMIT,
     SKILL_BY_PAYLOAD,
     SKILL_BY_REQUEST_TYPE,
+    SKILLS,
     InventoryVehicleRequest,
     Payload,
     Skill,
@@ -234,7 +234,7 @@ def _no_skill(payload: dict[str, Any]) -> ProtocolError:
     if not isinstance(named, str):
         received = None if isinstance(named, dict | list) else (named,)
         return validation_error([Problem(("type",), "must be a string", "type", received)], "payload")
-    known = ", ".join(skill.request_type for skill in BASE_SKILLS)
+    known = ", ".join(skill.request_type for skill in SKILLS)
     named = named[:RECEIVED_LIMIT]
     details = {"in": "payload", "instancePath": "/type", "received": named}
     return UnsupportedSkill(f"No skill here answers {named!r}. Known: {known}.", details)

@@ -22,6 +22,7 @@ add a class, and a line to this tree::
     ├── HoldConflict
     ├── HoldNotFound
     ├── HoldEnded
+    ├── CursorExpired
     ├── HoldLimit
     ├── CallerNotKnown
     ├── LeadNotFound
@@ -348,6 +349,14 @@ class HoldEnded(ProtocolError):
     example = ("This hold has ended.", {"status": "expired"})
 
 
+class CursorExpired(ProtocolError):
+    code = "CURSOR_EXPIRED"
+    http = 410
+    meaning = "The cursor of `inventory.changes` is too old, or the record of the stock does not reach back to it."
+    action = "Begin again without a cursor, and replace what you have of this dealer."
+    example = ("The cursor is more than 30 days old. Begin again without a cursor, and replace what you have.",)
+
+
 class HoldLimit(ProtocolError):
     code = "HOLD_LIMIT"
     http = 429
@@ -356,8 +365,9 @@ class HoldLimit(ProtocolError):
     action = "Wait for the seconds in `Retry-After`, which `details.retry_after_seconds` repeats."
     example = ("This agent has no more holds for today.", 3600)
 
-    def __init__(self, message: str, seconds: int) -> None:
-        super().__init__(message, {"retry_after_seconds": seconds}, headers=(("retry-after", str(seconds)),))
+    def __init__(self, message: str, seconds: int, **numbers: Any) -> None:
+        headers = (("retry-after", str(seconds)),)
+        super().__init__(message, {"retry_after_seconds": seconds}, headers=headers, **numbers)
 
 
 class CallerNotKnown(ProtocolError):

@@ -71,7 +71,7 @@ class QuotedVehicle(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Quote(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The all-in price of a vehicle. The dealer keeps `price` until `valid_until`, unless the vehicle is gone. `total`
     is the sum of the lines. If it is not `complete`, `missing` names what is not in it. `stock_at` is when the feed
-    last confirmed the vehicle. `signature` is a JWS of all other members (docs/protocol.md#offer-signature).
+    last confirmed the vehicle. `signature` is a JWS (RFC 7515) of all other members.
     """
 
     quote_id: str
@@ -89,6 +89,15 @@ class Quote(Struct, frozen=True, kw_only=True, omit_defaults=True):
     stock_at: str | UnsetType = UNSET
     buyer_ref: str | UnsetType = UNSET
     signature: str | UnsetType = UNSET
+
+
+class LeadOffer(Struct, frozen=True):
+    """The quote or the hold that a lead is about. Of both, the hold decides. Only for a request that names the offers
+    extension. Other members are ignored.
+    """
+
+    quote_id: OfferId | UnsetType = UNSET
+    hold_id: OfferId | UnsetType = UNSET
 
 
 class OfferHoldRequest(Struct, tag_field="type", tag="offer.hold.request", frozen=True, forbid_unknown_fields=True):

@@ -16,7 +16,7 @@ import msgspec
 
 from dealer_agent.protocol.requests import EXTRA_MEMBERS, EXTRA_NAME_LENGTH, LEAD_VEHICLE_BOUNDS, STRING_LENGTH, Consent
 from dealer_agent.protocol.responses import MESSAGE_LENGTH
-from dealer_agent.protocol.skill import SKILLS, Skill
+from dealer_agent.protocol.skill import ALL_SKILLS, Skill
 
 Schema = dict[str, Any]
 
@@ -27,6 +27,7 @@ _AT_LEAST_ONE_OF = {
     "InventoryVehicleRequest": _VEHICLE_NAMES,
     "OfferQuoteRequest": _VEHICLE_NAMES,
     "Customer": ("email", "phone"),
+    "LeadOffer": ("quote_id", "hold_id"),
 }
 """Type name to members of which at least one is required."""
 
@@ -74,7 +75,7 @@ def envelope_schema(envelope: Any) -> Schema:
 def published_schemas() -> dict[str, Schema]:
     """The schemas that are served under `/schemas/`, by file name. Made once: nobody changes them."""
     files: dict[str, Schema] = {}
-    for skill in SKILLS:
+    for skill in ALL_SKILLS:
         files[f"{skill.request_type}.json"] = request_schema(skill)
         files[f"{skill.response_type}.json"] = response_schema(skill)
     return files

@@ -12,6 +12,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from dealer_agent.protocol.after_lead import LeadState, LeadStatusRequest, VisitCancelRequest, VisitMoveRequest
 from dealer_agent.protocol.offers import (
     Hold,
+    LeadOffer,
     OfferHoldRequest,
     OfferQuoteRequest,
     OfferReleaseRequest,
@@ -115,6 +116,7 @@ class LeadSubmitRequest(Struct, tag_field="type", tag="lead.submit.request", fro
     message: Annotated[str, Meta(max_length=4000)] | UnsetType = UNSET
     submitted_at: Timestamp | UnsetType = UNSET
     idempotency_key: Annotated[str, Meta(min_length=1, max_length=128)] | UnsetType = UNSET
+    offer: LeadOffer | UnsetType = UNSET
 
 
 class LeadReceipt(Struct, frozen=True, kw_only=True):
@@ -338,7 +340,7 @@ VISIT_CANCEL = Skill(
     is_after_lead=True,
 )
 
-BASE_SKILLS: tuple[Skill, ...] = (
+SKILLS: tuple[Skill, ...] = (
     DEALER_INFORMATION,
     INVENTORY_FACETS,
     INVENTORY_SEARCH,
@@ -349,8 +351,8 @@ BASE_SKILLS: tuple[Skill, ...] = (
 AFTER_LEAD_SKILLS: tuple[Skill, ...] = (LEAD_STATUS, VISIT_MOVE, VISIT_CANCEL)
 EXTENSION_SKILLS: tuple[Skill, ...] = (OFFER_QUOTE, OFFER_HOLD, OFFER_RELEASE, OFFER_STATUS, *AFTER_LEAD_SKILLS)
 """The skills of the offers extension."""
-SKILLS = BASE_SKILLS + EXTENSION_SKILLS
+ALL_SKILLS = SKILLS + EXTENSION_SKILLS
 
-SKILL_BY_REQUEST_TYPE: dict[str, Skill] = {skill.request_type: skill for skill in SKILLS}
-SKILL_BY_ID: dict[str, Skill] = {skill.id: skill for skill in SKILLS}
-SKILL_BY_PAYLOAD: dict[type[Payload], Skill] = {skill.payload: skill for skill in SKILLS}
+SKILL_BY_REQUEST_TYPE: dict[str, Skill] = {skill.request_type: skill for skill in ALL_SKILLS}
+SKILL_BY_ID: dict[str, Skill] = {skill.id: skill for skill in ALL_SKILLS}
+SKILL_BY_PAYLOAD: dict[type[Payload], Skill] = {skill.payload: skill for skill in ALL_SKILLS}

@@ -124,6 +124,8 @@ def version_request_schema(version: PublishedVersion, skill: Skill) -> Schema:
             del definitions["Filters"]["properties"][name]
     if "Sort" in definitions and version.has_area_prices:
         definitions["Sort"]["properties"]["field"]["enum"].append(_OFFERED_PRICE)
+    if skill.is_lead:
+        del schema["properties"]["offer"], definitions["LeadOffer"]
     if skill is INVENTORY_VEHICLE:
         schema["properties"]["vin"]["pattern"] = VIN_PATTERN
         if not version.has_area_prices:

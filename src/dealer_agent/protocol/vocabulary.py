@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-from dealer_agent.protocol.skill import SKILLS, Skill
+from dealer_agent.protocol.skill import ALL_SKILLS, Skill
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +86,9 @@ class Vocabularies:
     def requests(self) -> dict[str, tuple[Vocabulary, Skill]]:
         """The vocabulary and skill of each media type of a request."""
         return {
-            vocabulary.request_media_type(skill): (vocabulary, skill) for vocabulary in self.both for skill in SKILLS
+            vocabulary.request_media_type(skill): (vocabulary, skill)
+            for vocabulary in self.both
+            for skill in ALL_SKILLS
         }
 
     @cached_property
@@ -98,7 +100,7 @@ class Vocabularies:
     @cached_property
     def accepted(self) -> dict[str, frozenset[str]]:
         """The output modes that match the response of each skill: media types of both vocabularies, JSON, wildcards."""
-        return {skill.id: frozenset((*JSON_MODES, *self.response_types(skill))) for skill in SKILLS}
+        return {skill.id: frozenset((*JSON_MODES, *self.response_types(skill))) for skill in ALL_SKILLS}
 
     def request_types(self, skill: Skill) -> list[str]:
         """The media types of a request part of the skill."""

@@ -12,7 +12,7 @@ from dealer_agent.inventory.listing import Unit
 from dealer_agent.leads.us_formats import money
 from dealer_agent.protocol.errors import ERRORS, AppointmentTimeUnavailable
 from dealer_agent.protocol.requests import FILTERED, filter_members
-from dealer_agent.protocol.skill import LEAD_SUBMIT, SKILLS
+from dealer_agent.protocol.skill import ALL_SKILLS, LEAD_SUBMIT
 from dealer_agent.protocol.vehicle_field import Range
 from dealer_agent.reports.month import Month
 from dealer_agent.storage.daily_counts import (
@@ -278,7 +278,8 @@ class _Maker(NamedTuple):
         return self.figure(lambda facts: sum(facts.counts["requests"].get(f"{skill} {each}", 0) for each in outcomes))
 
     def answered(self) -> list[Line]:
-        found = [(skill, self.requests(skill.id, OK, DUPLICATE, REPEATED)) for skill in SKILLS]
+        found = [(skill, self.requests(skill.id, OK, DUPLICATE, REPEATED)) for skill in ALL_SKILLS]
+        found = [(skill, each) for skill, each in found if not skill.is_extension or each.number or each.before]
         return [Line(skill.id, skill.name, each.number, each.before) for skill, each in found]
 
     def refused(self, of: Callable[[str], bool]) -> list[Line]:

@@ -9,7 +9,7 @@ from starlette.types import Receive
 
 from dealer_agent.protocol.errors import ContentTypeNotSupported, SchemaValidationFailed
 from dealer_agent.protocol.problems import Problem, message_and_details
-from dealer_agent.protocol.skill import SKILLS
+from dealer_agent.protocol.skill import ALL_SKILLS
 
 JSON = "application/json"
 COUNTED_BYTES = 8 * 1024
@@ -26,8 +26,8 @@ def _names(*skill_ids: str) -> re.Pattern[bytes]:
     return re.compile("|".join(skill_ids).replace(".", "[._]").encode())
 
 
-_LEAD = _names(*(skill.id for skill in SKILLS if skill.is_lead))
-_OTHERS = _names(*(skill.id for skill in SKILLS if not skill.is_lead))
+_LEAD = _names(*(skill.id for skill in ALL_SKILLS if skill.is_lead))
+_OTHERS = _names(*(skill.id for skill in ALL_SKILLS if not skill.is_lead))
 
 
 class ClientGoneError(Exception):

@@ -18,6 +18,7 @@ from time import perf_counter, time
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_plus
 
+from msgspec import UNSET
 from starlette.types import Scope
 
 from dealer_agent.callers import ANONYMOUS, Caller, Policy, signed
@@ -29,8 +30,9 @@ from dealer_agent.http_signatures.web_bot_auth import Verified, check_body, chec
 from dealer_agent.protocol.envelope import LEAD, Request
 from dealer_agent.protocol.errors import AuthRequired, Forbidden, ProtocolError, UnsupportedSkill, VersionNotSupported
 from dealer_agent.protocol.ids import new_ulid
+from dealer_agent.protocol.offers import OFFERS_EXTENSION
 from dealer_agent.protocol.problems import Problem, validation_error
-from dealer_agent.protocol.skill import Skill
+from dealer_agent.protocol.skill import LeadSubmitRequest, Skill
 from dealer_agent.protocol.task_list import TaskPage
 from dealer_agent.protocol.version_errors import extension_not_named
 from dealer_agent.protocol.version_payloads import version_error
@@ -407,6 +409,21 @@ def check_payload(incoming: IncomingRequest) -> None:
         raise error
 
 
+def check_lead_offer(incoming: IncomingRequest) -> None:
+    """Refuses a lead that names a quote or a hold, unless it names the offers extension and the dealer has it."""
+    payload = incoming.request.payload
+    if isinstance(payload, LeadSubmitRequest) and payload.offer is not UNSET and not names_offers(incoming):
+        words = f"is only for a request that names the extension {OFFERS_EXTENSION} in A2A-Extensions"
+        raise validation_error([Problem(("offer",), words, "additionalProperties")], "payload")
+
+
+def names_offers(incoming: IncomingRequest) -> bool:
+    """Whether the request names the offers extension, and the dealer has it."""
+    if b"a2a-extensions" not in incoming.fields or incoming.service.dealer.desk is None:
+        return False
+    return OFFERS_EXTENSION in named_extensions(incoming)
+
+
 CALLER_GUARDS: tuple[Guard, ...] = (check_token, check_signature, check_policy)
 """They decide the caller from the headers, also those of a request to `/mcp`."""
 HEAD_GUARDS: tuple[Guard, ...] = (check_declared_size, check_media_type, count_address, *CALLER_GUARDS)
@@ -422,6 +439,7 @@ REQUEST_GUARDS: tuple[Guard, ...] = (
     count_skill,
     count_invalid_lead,
     check_payload,
+    check_lead_offer,
 )
 
 

@@ -11,7 +11,7 @@ The SDK is imported in a thread when the first request comes, because few dealer
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from ipaddress import ip_address
@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 import structlog
+from msgspec import UNSET
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -28,12 +29,15 @@ from starlette.types import Message, Receive, Scope, Send
 from dealer_agent import __version__
 from dealer_agent.apidocs.discovery import MCP_PATH, mcp_server_name
 from dealer_agent.apidocs.openapi import server_root
+from dealer_agent.inventory.listing import Listing
 from dealer_agent.leads.consent import consent_terms
 from dealer_agent.mcp_tools.consent import ANSWER_SECONDS, ConsentTerms
 from dealer_agent.mcp_tools.words import SkillData, SkillError
+from dealer_agent.offers.pricing import WrongZipError, price_to_show
+from dealer_agent.offers.words import tool_lines
 from dealer_agent.protocol.errors import AuthRequired, SchemaValidationFailed
 from dealer_agent.protocol.json_body import PARSE_ERROR, read_json
-from dealer_agent.protocol.skill import LEAD_SUBMIT, SKILLS, Skill
+from dealer_agent.protocol.skill import INVENTORY_VEHICLE, LEAD_SUBMIT, SKILLS, Skill
 from dealer_agent.server.bindings import MCP
 from dealer_agent.server.body import JSON, ClientGoneError, cost_of, read_body
 from dealer_agent.server.challenges import Headers, challenge
@@ -338,10 +342,23 @@ async def _ask(context: Any, skill: Skill, payload: dict[str, Any]) -> SkillData
     document = msgspec.json.decode(b"".join(response.body))
     if response.status == 200:
         data = document["message"]["parts"][0]["data"]
-        return SkillData(data["data"], data.get("message"))
+        lines = _price_lines(service, data["data"], payload.get("zip")) if skill is INVENTORY_VEHICLE else ()
+        return SkillData(data["data"], data.get("message"), lines)
     # The last detail is the protocol's error. The one before it is A2A's ErrorInfo.
     error = document["error"]["details"][-1]
     return SkillError(error["code"], error["message"], error["details"])
+
+
+def _price_lines(service: Service, data: Mapping[str, Any], zip_code: str | None) -> Sequence[str]:
+    """The all-in price of a vehicle that a skill has answered, for a buyer with a ZIP code. Empty if there is none."""
+    found = service.dealer.catalogue.find(UNSET, UNSET, data["vehicle_id"])
+    if not isinstance(found, Listing):
+        return ()
+    try:
+        priced = price_to_show(service.dealer.profile, service.settings.pricing, found.vehicle, zip_code)
+    except WrongZipError as error:
+        return (f"No price in lines: {error}",)
+    return () if priced is None else tuple(tool_lines(priced))
 
 
 def _wrong_origin(service: Service, scope: Scope, origin: bytes | None) -> Response | None:

@@ -30,7 +30,7 @@ from dealer_agent.offering.desk import MOST_PUBLISHED_KEYS, OfferDesk
 from dealer_agent.offering.lead_desk import LeadDesk
 from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.protocol.card import CardFacts, CardIssuer, OfferTerms
-from dealer_agent.protocol.skill import SKILLS
+from dealer_agent.protocol.skill import ALL_SKILLS
 from dealer_agent.protocol.vocabulary import vocabularies_of
 from dealer_agent.server.access_tokens import AccessTokens
 from dealer_agent.server.challenges import audiences
@@ -272,7 +272,7 @@ def _card_facts(settings: Settings, listens_at: str) -> CardFacts:
         json_rpc_url=base + RPC,
         schemas_url=f"{base}/schemas",
         documentation_url=f"{base}/docs",
-        skills=tuple(skill for skill in SKILLS if skill.id in settings.skills),
+        skills=tuple(skill for skill in ALL_SKILLS if skill.id in settings.skills),
         bearer_skills=settings.token_skills,
         issuers=tuple(
             CardIssuer(f"issuer-{number}", openid_url(each.issuer), each.token_url)

@@ -11,6 +11,7 @@ from starlette.routing import Route
 from starlette.types import Scope
 
 from dealer_agent.inventory.listing import RemovedUnit
+from dealer_agent.offers.pricing import price_to_show
 from dealer_agent.protocol.skill import INVENTORY_SEARCH, INVENTORY_VEHICLE
 from dealer_agent.server.documents import PAGE_SECONDS, Document, answer_with, page_document
 from dealer_agent.server.pages.site import CONTENT_SECURITY_POLICY, PHOTO_SECURITY_POLICY, render
@@ -86,7 +87,9 @@ async def _vehicle(request: Request) -> Response:
     if isinstance(found, RemovedUnit):
         raise HTTPException(GONE)
     card = at_public_address(service, request.scope).card
-    html = vehicle_page(service.dealer.profile, found.vehicle, card)
+    profile = service.dealer.profile
+    priced = price_to_show(profile, service.settings.pricing, found.vehicle)
+    html = vehicle_page(profile, found.vehicle, card, priced)
     return answer_with(page_document(html, PAGE_SECONDS, PHOTO_SECURITY_POLICY), request)
 
 

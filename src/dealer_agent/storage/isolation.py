@@ -33,11 +33,11 @@ INSTALLATION_TABLES = (
 _RIGHTS = {
     "": "registered_dealers dealer_settings dealer_hosts",
     "INSERT": "imports agent_policies",
-    "INSERT, UPDATE": "dealers clocks revisions unit_documents feed_shapes leads appointments tokens alert_checks"
-    " key_copies",
+    "INSERT, UPDATE": "dealers clocks revisions unit_documents record_starts feed_shapes leads appointments tokens"
+    " alert_checks key_copies",
     "INSERT, UPDATE (body)": "consent_events",
-    "INSERT, DELETE": "vault_keys unit_changes refused_imports consent_proofs proof_contacts places accesses refusals"
-    " nonces invitations quotes",
+    "INSERT, DELETE": "vault_keys unit_changes recorded_units refused_imports consent_proofs proof_contacts places"
+    " accesses refusals nonces invitations quotes",
     "INSERT, UPDATE, DELETE": "vault_key_uses dealer_keys replicas jobs units held_units feeds feed_files lead_events"
     " lead_contacts outbox idempotency daily_counts key_sets alerts alert_messages withdrawals"
     " people memberships passkeys console_sessions lead_notes holds",

@@ -162,19 +162,37 @@ unit_changes = dealer_table(
     key=("vehicle_id",),
 )
 
+# The record of the stock: the earlier rows of `units`, with their documents. A change of a unit adds the row that it
+# replaces. `until` is the revision that replaced it: the row was valid from `revision` until then. The row of a sold
+# unit comes here when the unit is forgotten, and has no document. `document` is packed (`stock.packing`).
+recorded_units = dealer_table(
+    "recorded_units",
+    columns(ExternalText, "vehicle_id", "vin", "stock"),
+    columns(BigInteger, "revision", "until"),
+    columns(String, "action"),
+    columns(UtcTime, "first_seen", "changed_at", "updated_at"),
+    columns(LargeBinary, "document"),
+    key=("vehicle_id", "revision"),
+)
+
+# The first revision that the record has in full. A dealer without a row has its whole history.
+record_starts = dealer_table("record_starts", columns(BigInteger, "revision"))
+
 # The changes of the stock. `kind` is import, undo, or held: a person decided about a held unit, or its day has ended.
-# `undoes` is the revision that an undo took back.
+# `undoes` is the revision that an undo took back. `current_at` is when the revision became the current one; NULL before
+# schema 0025. `good_since` has the last confirmation of the facts of each unit whose new facts are held back, a JSON
+# object by vehicle id; NULL without any.
 # `rooftops` is the scope of the import, a JSON array: NULL for all rooftops. `findings` are those of the
 # checks of the feed, a JSON array. `feed` is the feed that the file was part of.
 imports = dealer_table(
     "imports",
     columns(BigInteger, "revision", "undoes"),
-    columns(UtcTime, "at"),
+    columns(UtcTime, "at", "current_at"),
     columns(ExternalText, "source"),
     columns(String, "kind", "layout", "feed"),
     columns(Boolean, "full_file"),
     columns(Integer, "added", "changed", "unchanged", "sold", "back"),
-    columns(LargeBinary, "rooftops", "findings"),
+    columns(LargeBinary, "rooftops", "findings", "good_since"),
     key=("revision",),
 )
 

@@ -23,7 +23,7 @@ from dealer_agent.operations.agents import (
     waiting_leads,
 )
 from dealer_agent.operations.tokens import MOST_DAYS, end_token, make_token, read_scopes, read_token_name
-from dealer_agent.protocol.skill import SCOPES, SKILLS
+from dealer_agent.protocol.skill import ALL_SKILLS, SCOPES
 from dealer_agent.storage.leads.outcomes import Outcomes
 from dealer_agent.storage.seen_agents import SeenAgent, claimed_agents, recent_agents
 from dealer_agent.storage.tokens import list_tokens
@@ -92,7 +92,7 @@ def show(request: ConsoleRequest) -> Response:
             for place, change in changes_of(owner, agent)[:PAGE]
         ],
         states=(*STATES, _FORGET),
-        skills=SKILLS,
+        skills=[skill for skill in ALL_SKILLS if skill.id in request.of.settings.skills],
         most_leads_a_day=MOST_LEADS_A_DAY,
         longest_reason=LONGEST_REASON,
         days=DAYS,
@@ -180,7 +180,7 @@ def _policy(request: ConsoleRequest) -> Policy | None:
         return Policy("quarantine", leads_a_day=leads_a_day)
     if state != "limit":
         raise ValueError("choose what the agent may do")
-    rates = [(skill.id, rate) for skill in SKILLS if (rate := request.text(f"rate-{skill.id}", _LONGEST_RATE))]
+    rates = [(skill.id, rate) for skill in ALL_SKILLS if (rate := request.text(f"rate-{skill.id}", _LONGEST_RATE))]
     return limit_policy(request.form.get("skill", ()), rates, leads_a_day)
 
 

@@ -9,6 +9,8 @@ from msgspec import UNSET, UnsetType
 
 from dealer_agent.dealers.opening import DAY, DepartmentHours, Span, Spans, department_hours
 from dealer_agent.dealers.profile import DealerRooftop
+from dealer_agent.offers.pricing import AllInPrice, json_number
+from dealer_agent.offers.words import firmness, total_label
 from dealer_agent.protocol.responses import Facets, Rooftop
 from dealer_agent.protocol.skill import DealerInformation
 from dealer_agent.protocol.vehicle import Vehicle
@@ -45,13 +47,19 @@ def structured_data(
     return {"@context": "https://schema.org", "@graph": places}
 
 
-def vehicle_data(vehicle: Vehicle, name: str, rooftop: Rooftop, url: str, photos: Sequence[str]) -> Node:
-    """A vehicle as `Car` or another type of vehicle, with its `Offer`. `photos` are its images, `url` is its page."""
+def vehicle_data(
+    vehicle: Vehicle, name: str, rooftop: Rooftop, url: str, photos: Sequence[str], priced: AllInPrice | None = None
+) -> Node:
+    """A vehicle as `Car` or another type of vehicle, with its `Offer`. `photos` are its images, `url` is its page.
+
+    `priced` is its all-in price, if the dealer has one.
+    """
     offer: Node = {
         "@type": "Offer",
         "url": url,
         "price": vehicle.price,
-        "priceCurrency": "USD" if vehicle.price is not UNSET else UNSET,
+        "priceCurrency": (priced.currency if priced else "USD") if vehicle.price is not UNSET else UNSET,
+        "priceSpecification": UNSET if priced is None else _price_specification(priced),
         "availability": f"https://schema.org/{_AVAILABILITY[vehicle.status]}",
         "itemCondition": _condition(vehicle),
         "seller": {"@type": "AutoDealer", "name": _text(rooftop.name)} | _address(rooftop),
@@ -83,6 +91,26 @@ def vehicle_data(vehicle: Vehicle, name: str, rooftop: Rooftop, url: str, photos
         "offers": _present(offer),
     }
     return _present(node)
+
+
+def _price_specification(priced: AllInPrice) -> Node:
+    """An all-in price with its lines. Its name says what the total does not have."""
+    return {
+        "@type": "CompoundPriceSpecification",
+        "name": total_label(priced),
+        "price": json_number(priced.total),
+        "priceCurrency": priced.currency,
+        "priceComponent": [
+            {
+                "@type": "UnitPriceSpecification",
+                "name": line.label,
+                "description": firmness(line),
+                "price": json_number(line.amount),
+                "priceCurrency": priced.currency,
+            }
+            for line in priced.lines
+        ],
+    }
 
 
 def _condition(vehicle: Vehicle) -> str | UnsetType:

@@ -12,6 +12,8 @@ from dealer_agent.dealers.information import dealer_information
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.catalogue import Catalogue
 from dealer_agent.leads.us_formats import money
+from dealer_agent.offers.pricing import AllInPrice
+from dealer_agent.offers.words import amount_text, gap_text, place_text, total_label
 from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.requests import Filters, Sort
 from dealer_agent.protocol.responses import TextCount
@@ -118,8 +120,11 @@ def vehicles_page(profile: Profile, catalogue: Catalogue, facts: CardFacts, quer
     )
 
 
-def vehicle_page(profile: Profile, vehicle: Vehicle, facts: CardFacts) -> str:
-    """The page of one vehicle, with its photos, its price in lines, and the place where it is."""
+def vehicle_page(profile: Profile, vehicle: Vehicle, facts: CardFacts, priced: AllInPrice | None = None) -> str:
+    """The page of one vehicle, with its photos, its price in lines, and the place where it is.
+
+    `priced` is its all-in price, if the dealer has one.
+    """
     rooftops = dealer_information(profile).rooftops
     rooftop = next((each for each in rooftops if each.name == vehicle.rooftop), rooftops[0])
     url = f"{facts.http_json_url}{address_of(vehicle)}"
@@ -135,7 +140,8 @@ def vehicle_page(profile: Profile, vehicle: Vehicle, facts: CardFacts) -> str:
         facts_of=list(_facts(vehicle)),
         others=list((vehicle.other_attributes or {}).items()),
         rooftop=rooftop,
-        structured_data=vehicle_data(vehicle, name_of(vehicle), rooftop, url, photos_of(vehicle)[:MOST_PHOTOS]),
+        all_in=None if priced is None else _all_in(priced),
+        structured_data=vehicle_data(vehicle, name_of(vehicle), rooftop, url, photos_of(vehicle)[:MOST_PHOTOS], priced),
     )
 
 
@@ -193,6 +199,16 @@ def _price_lines(vehicle: Vehicle) -> Iterator[tuple[str, str]]:
         yield "MSRP", money(vehicle.msrp)
     if vehicle.list_price is not UNSET and vehicle.list_price != vehicle.price:
         yield "List price", money(vehicle.list_price)
+
+
+def _all_in(priced: AllInPrice) -> dict[str, object]:
+    """The texts of an all-in price: its lines, whether each is an estimate, the total, and what is missing."""
+    return {
+        "place": place_text(priced),
+        "lines": [(each.label, amount_text(each.amount, priced.currency), each.firm) for each in priced.lines],
+        "total": (total_label(priced), amount_text(priced.total, priced.currency)),
+        "gap": gap_text(priced),
+    }
 
 
 def _facts(vehicle: Vehicle) -> Iterator[tuple[str, str]]:

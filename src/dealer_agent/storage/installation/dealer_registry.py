@@ -46,6 +46,8 @@ from dealer_agent.storage.schema import (
     jobs,
     metadata,
     outbox,
+    record_starts,
+    recorded_units,
     registered_dealers,
     replicas,
     revisions,
@@ -421,8 +423,8 @@ def copy_dealer(
 def _values(table: Table, row: Row[Any], stock_counter: int) -> Mapping[str, Any]:
     """The values of a row in the target, whose counter of stock changes may be ahead: a dealer was removed there."""
     values = row._asdict()
-    if table in (imports, units, unit_changes, feed_files) and values["revision"] is not None:
-        values["revision"] += stock_counter
-        if values.get("undoes") is not None:
-            values["undoes"] += stock_counter
+    if table in (imports, units, unit_changes, recorded_units, record_starts, feed_files):
+        for name in ("revision", "undoes", "until"):
+            if values.get(name) is not None:
+                values[name] += stock_counter
     return values

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from sqlalchemy import bindparam, delete, insert, select
@@ -11,6 +11,7 @@ from sqlalchemy.dialects.postgresql import insert as insert_or_update
 from dealer_agent.storage.schema import unit_changes, unit_documents, units
 from dealer_agent.storage.statements import of_dealer
 from dealer_agent.storage.stock.reading import read_revision
+from dealer_agent.storage.stock.recorded_units import record_replaced
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 
@@ -54,13 +55,22 @@ DELETE_CHANGES = delete(unit_changes).where(*_some_changes)
 
 
 class Parts:
-    """Writes in short transactions. The size of a part follows the time that the last one took."""
+    """Writes in short transactions. The size of a part follows the time that the last one took.
 
-    def __init__(self, store: Store, dealer_id: str, at: datetime) -> None:
+    `at` is the time of the change, and `begun` that time on the monotonic clock.
+    """
+
+    def __init__(self, store: Store, dealer_id: str, at: datetime, begun: float | None = None) -> None:
         self.store = store
         self.dealer_id = dealer_id
         self.at = at
+        self._begun = time.monotonic() if begun is None else begun
         self._rows = _LEAST_ROWS
+
+    @property
+    def now(self) -> datetime:
+        """The current time: a large import takes minutes."""
+        return self.at + timedelta(seconds=time.monotonic() - self._begun)
 
     def run(
         self,
@@ -106,11 +116,12 @@ def clean_up(parts: Parts) -> int:
 
 
 def move_changes(parts: Parts) -> None:
-    """Moves the changes of the current revision into the tables of units."""
+    """Moves the changes of the current revision into the tables of units, and the replaced rows into the record."""
     with parts.store.read(parts.dealer_id) as tx:
         vehicle_ids = tx.execute(LIST_CHANGES).scalars().all()
 
     def move(tx: Transaction, ids: list[str]) -> None:
+        record_replaced(tx, ids)
         for statement in (MOVE_UNITS, MOVE_DOCUMENTS, DELETE_CHANGES):
             tx.execute(statement, {"in_vehicles": ids})
 

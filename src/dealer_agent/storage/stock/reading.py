@@ -100,6 +100,9 @@ class Stock:
         return confirmed_at(self.confirmations, rooftop)
 
 
+NEWEST = 2**63 - 1
+"""Instead of a revision: the newest one."""
+
 ChangeKind = Literal["import", "undo", "held"]
 """What changed the stock: a file, `inventory undo`, or a decision about a held unit and the end of its day."""
 
@@ -179,10 +182,11 @@ READ_LIVE_CHANGES = (
     .execution_options(yield_per=1000)
 )
 
-_undone = select(imports.c.undoes).where(of_dealer(imports), imports.c.undoes.is_not(None))
-_confirming = (of_dealer(imports), imports.c.kind == "import", imports.c.revision.not_in(_undone))
+_until_then = imports.c.revision <= bindparam("at_revision")
+_undone = select(imports.c.undoes).where(of_dealer(imports), imports.c.undoes.is_not(None), _until_then)
+_confirming = (of_dealer(imports), imports.c.kind == "import", _until_then, imports.c.revision.not_in(_undone))
 
-# The newest import of each scope, newest first.
+# The newest import of each scope until a revision, newest first.
 READ_CONFIRMATIONS = (
     select(imports.c.rooftops, imports.c.at)
     .where(
@@ -276,9 +280,10 @@ def read_stock(tx: Transaction, remember_days: int) -> Stock:
     )
 
 
-def read_confirmations(tx: Transaction) -> list[Confirmation]:
-    """The newest import of each scope, the newest first."""
-    return [Confirmation(rooftops_of(row[0]), row[1]) for row in tx.execute(READ_CONFIRMATIONS)]
+def read_confirmations(tx: Transaction, revision: int = NEWEST) -> list[Confirmation]:
+    """The newest import of each scope, the newest first, as they were at a revision."""
+    rows = tx.execute(READ_CONFIRMATIONS, {"at_revision": revision})
+    return [Confirmation(rooftops_of(row[0]), row[1]) for row in rows]
 
 
 def confirmed_at(confirmations: Iterable[Confirmation], rooftop: str | None) -> datetime | None:

@@ -93,11 +93,11 @@ def undo_import(
         acts = _write(parts, next_revision, list(actions), before, digest_of)
         scope = None if last.rooftops is None else Scope(last.rooftops, lambda _: True)
         with store.write(dealer_id, at) as tx:
-            _end(tx, next_revision, "undo", last.source, acts, undoes=last.revision)
             tx.execute(PUT_SHAPE_BACK, {"rooftops": rooftops_key(scope), "shape": b'{"columns":{}}', "before": None})
             new = [row for row in decisions(tx).values() if row.decision == "none" and row.since >= last.at]
             released = [row.as_released for row in new if row.released]
             put_held(tx, released, [row.vehicle_id for row in new if not row.released])
+            _end(tx, parts, next_revision, "undo", last.source, acts, undoes=last.revision)
         move_changes(parts)
     return _undone(last, Counter(actions.values()), left_alone, next_revision)
 
@@ -157,9 +157,9 @@ def decide(
             action = "added" if row is None else "changed" if is_live else "back"
             acts = _publish(parts, revision, held, document, action, digest_of)
         with store.write(dealer_id, at) as tx:
-            if acts:
-                _end(tx, revision, "held", f"{decision}: {held.name}", acts)
             put_held(tx, [now])
+            if acts:
+                _end(tx, parts, revision, "held", f"{decision}: {held.name}", acts)
         move_changes(parts)
     return now
 
@@ -173,9 +173,9 @@ def remove_due(store: Store, dealer_id: str, now: datetime) -> datetime | None:
             parts, revision = _begin(store, dealer_id, now)
             acts = _write(parts, revision, [each.vehicle_id for each in due], lambda _: ("sold", None), lambda *_: "")
             with store.write(dealer_id, now) as tx:
-                if acts:
-                    _end(tx, revision, "held", "held back for a day", acts)
                 put_held(tx, [each._replace(leaves_at=None, good_at=None) for each in due])
+                if acts:
+                    _end(tx, parts, revision, "held", "held back for a day", acts)
             move_changes(parts)
         with store.read(dealer_id, now) as tx:
             waiting = [each.leaves_at for each in decisions(tx).values() if each.leaves_at is not None]
@@ -191,12 +191,19 @@ def _begin(store: Store, dealer_id: str, at: datetime) -> tuple[Parts, int]:
 
 
 def _end(
-    tx: Transaction, revision: int, kind: ChangeKind, source: str, actions: Sequence[str], undoes: int | None = None
+    tx: Transaction,
+    parts: Parts,
+    revision: int,
+    kind: ChangeKind,
+    source: str,
+    actions: Sequence[str],
+    undoes: int | None = None,
 ) -> None:
     """Makes the change visible, and adds it to the history. Raises DatabaseBusy."""
     counts = {name: actions.count(name) for name in _COUNTED}
     record = {"kind": kind, "source": source, "layout": "", "feed": None, "full_file": False, "unchanged": 0}
-    begin_revision(tx, revision, {**record, **counts, "rooftops": None, "findings": None, "undoes": undoes})
+    stored = {"rooftops": None, "findings": None, "undoes": undoes, "current_at": parts.now}
+    begin_revision(tx, revision, {**record, **counts, **stored})
 
 
 def _write(

@@ -23,12 +23,13 @@ from dealer_agent.feeds.files.counts import FeedShape
 from dealer_agent.feeds.files.import_plan import FileUnit, KnownUnit, Placed, Plan, plan_import
 from dealer_agent.inventory.listing import Unit
 from dealer_agent.storage.clock import clock_problem
+from dealer_agent.storage.columns import microseconds
 from dealer_agent.storage.errors import DatabaseBusy, FeedRefused
 from dealer_agent.storage.jobs import add_job_at
 from dealer_agent.storage.privacy.keys import check_owner, claim_dealer
 from dealer_agent.storage.schema import feed_shapes, imports, revisions, unit_changes, unit_documents, units
 from dealer_agent.storage.statements import of_dealer, upsert
-from dealer_agent.storage.stock.held_units import HELD, HeldRows, HeldUnit, decisions, put_held
+from dealer_agent.storage.stock.held_units import HELD, HeldRows, HeldUnit, decisions, good_since, put_held
 from dealer_agent.storage.stock.import_parts import Parts, add_changes, as_it_is, clean_up, move_changes
 from dealer_agent.storage.stock.reading import (
     applied_changes,
@@ -37,6 +38,7 @@ from dealer_agent.storage.stock.reading import (
     last_import,
     read_confirmations,
 )
+from dealer_agent.storage.stock.recorded_units import record_forgotten
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 
@@ -210,6 +212,7 @@ def apply_import(
     scope: Scope | None = None,
     review: Callable[[Plan, StockBefore], Review] | None = None,
     feed: str | None = None,
+    begun: float | None = None,
     on_commit: Callable[[Transaction, int], object] = lambda _tx, _revision: None,
 ) -> ImportOutcome:
     """Replaces the stock by `rows`: readers see the old stock or the new one. `unit_at` returns the unit of
@@ -218,7 +221,8 @@ def apply_import(
     Units for sale that are not in `rows` become sold. With a scope, only units of its rooftops do, and all rows are of
     these rooftops. `review` checks the plan of the import: if it finds a reason to refuse, raises FeedRefused and
     writes nothing. `dry_run` finds the same outcome, or raises the same error, and writes nothing.
-    Units sold more than `remember_days` before `at` are deleted. Only the file name of `source` is stored. `on_commit`
+    Units sold more than `remember_days` before `at` are deleted. Only the file name of `source` is stored. `begun` is
+    the time `at` on the monotonic clock, if reading the file took a while. `on_commit`
     gets the transaction that makes the new revision current, and the revision: if it raises, the stock is unchanged.
     """
     file = [_file_unit(row) for row in rows]
@@ -229,7 +233,7 @@ def apply_import(
     with store.import_lock(dealer_id):
         with store.write(dealer_id, at) as tx:
             claim_dealer(tx)
-        parts = Parts(store, dealer_id, at)
+        parts = Parts(store, dealer_id, at, begun)
         revision = clean_up(parts) + 1
         plan, reviewed = _plan(store, dealer_id, file, scope, review)
         changes = _Changes(file, unit_at, revision, at)
@@ -239,18 +243,19 @@ def apply_import(
         parts.run(plan.sold, changes.sold, add_changes)
         outcome = _outcome(plan, reviewed, revision)
         with store.write(dealer_id, at) as tx:
-            _make_current(tx, outcome, scope, reviewed, source=PurePath(source).name, layout=layout, feed=feed)
+            of_file = {"source": PurePath(source).name, "layout": layout, "feed": feed, "current_at": parts.now}
+            _make_current(tx, outcome, scope, reviewed, of_file)
             on_commit(tx, revision)
             # While the clock is implausible, keep everything; a later import deletes it.
             may_forget = clock_problem(tx) is None
         move_changes(parts)
         if may_forget:
-            _forget_sold(parts, at - timedelta(days=remember_days))
+            _forget_sold(parts, at - timedelta(days=remember_days), revision)
     return outcome
 
 
 def _make_current(
-    tx: Transaction, outcome: ImportOutcome, scope: Scope | None, reviewed: Review | None, **of_file: Any
+    tx: Transaction, outcome: ImportOutcome, scope: Scope | None, reviewed: Review | None, of_file: dict[str, Any]
 ) -> None:
     """Makes the revision of an import the current one, and adds the import to the history.
 
@@ -264,27 +269,37 @@ def _make_current(
         "rooftops": None if scope is None else msgspec.json.encode(scope.rooftops),
         "findings": None if reviewed is None else msgspec.json.encode(reviewed.findings),
     }
-    begin_revision(tx, outcome.revision, of_file | counts | stored)
     if reviewed is not None:
         tx.execute(KEEP_SHAPE, {"rooftops": rooftops_key(scope), "shape": msgspec.json.encode(reviewed.shape)})
         put_held(tx, *reviewed.held)
         leaves_at = [each.leaves_at for each in reviewed.held.held if each.leaves_at is not None]
         if leaves_at:
             add_job_at(tx, HELD, min(leaves_at))
+    begin_revision(tx, outcome.revision, of_file | counts | stored)
 
 
 def begin_revision(tx: Transaction, revision: int | None, record: Mapping[str, Any]) -> None:
-    """Makes a revision the current one, and adds its `record` to the history. Raises DatabaseBusy."""
+    """Makes a revision the current one, and adds its `record` to the history. Raises DatabaseBusy.
+
+    The history also gets the times of held units, so the caller stores these before.
+    """
     if tx.execute(NEXT_REVISION).scalar_one() != revision:
         raise DatabaseBusy("another import ended at the same time: try again")
-    tx.execute(ADD_IMPORT, {"undoes": None, "revision": revision, "at": tx.now, **record})
+    good = {vehicle_id: microseconds(at) for vehicle_id, at in good_since(tx).items()}
+    times = {"at": tx.now, "good_since": msgspec.json.encode(good) if good else None}
+    tx.execute(ADD_IMPORT, {"undoes": None, "revision": revision, **times, **record})
 
 
-def _forget_sold(parts: Parts, before: datetime) -> None:
-    """Deletes the units that were sold before this time."""
+def _forget_sold(parts: Parts, before: datetime, revision: int) -> None:
+    """Deletes the units that were sold before this time. The record keeps their last rows until this revision."""
     with parts.store.read(parts.dealer_id) as tx:
         forgotten = tx.execute(LIST_FORGOTTEN, {"before": before}).scalars().all()
-    parts.run(forgotten, as_it_is, lambda tx, ids: tx.execute(FORGET_UNITS, {"in_vehicles": ids}))
+
+    def forget(tx: Transaction, ids: list[str]) -> None:
+        record_forgotten(tx, ids, revision + 1)
+        tx.execute(FORGET_UNITS, {"in_vehicles": ids})
+
+    parts.run(forgotten, as_it_is, forget)
 
 
 def rooftops_key(scope: Scope | None) -> str:

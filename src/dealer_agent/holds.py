@@ -5,7 +5,10 @@ A hold ends by the clock, without anybody's help: one whose time is over does no
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from msgspec import UNSET
 
 from dealer_agent.protocol.errors import (
     HoldConflict,
@@ -18,6 +21,7 @@ from dealer_agent.protocol.errors import (
     VehicleUnavailable,
 )
 from dealer_agent.protocol.ids import new_ulid
+from dealer_agent.protocol.offers import LeadOffer
 from dealer_agent.protocol.timestamps import utc_text
 from dealer_agent.storage.offers import (
     StoredHold,
@@ -39,6 +43,13 @@ QUICK_RELEASE = timedelta(hours=1)
 """A hold that its agent releases within this time does not count, once in BUDGET_TIME."""
 LONGEST_HOLD = timedelta(days=30)
 """The latest end that staff can give a hold, from its beginning."""
+
+
+LEAD_HOLD = timedelta(hours=72)
+"""How long a hold lasts after its lead, unless staff end it."""
+
+
+_KEPT_BY_LEADS: Final = ("quote_id", "price", "lines", "total", "currency", "valid_until")
 
 
 class HoldRules(NamedTuple):
@@ -128,6 +139,25 @@ def release_hold(tx: Transaction, hold_id: str, caller: str) -> QuotedHold:
     if not found.hold.holds_at(tx.now):
         raise HoldEnded("This hold has ended.", {"status": found.hold.status_at(tx.now)})
     return found._replace(hold=_ended(tx, found.hold._replace(status="released")))
+
+
+def offer_of_lead(tx: Transaction, offer: LeadOffer, caller: str | None) -> dict[str, Any]:
+    """What a lead keeps of its quote, as JSON values. Its hold, if it has one that holds, now waits for the dealer.
+
+    A lead is kept whatever became of the quote and of the hold. Raises QuoteNotFound and HoldNotFound.
+    """
+    if offer.hold_id is UNSET:
+        assert offer.quote_id is not UNSET, "the schema wants one of both"
+        quote, hold = quote_of(tx, offer.quote_id, caller), None
+    else:
+        found = hold_of(tx, offer.hold_id, caller)
+        quote, hold = found.quote, found.hold
+        if hold.status == "active" and hold.holds_at(tx.now):
+            hold = hold._replace(status="became_lead", expires_at=tx.now + LEAD_HOLD)
+            change_hold(tx, hold)
+    quoted = msgspec.json.decode(quote.document)
+    kept = {name: quoted[name] for name in _KEPT_BY_LEADS}
+    return kept if hold is None else kept | {"hold_id": hold.hold_id, "held_until": utc_text(hold.expires_at)}
 
 
 def end_hold(tx: Transaction, hold_id: str, why: str) -> StoredHold:

@@ -1,0 +1,187 @@
+"""Answers `inventory.changes`: page by page, what changed from one stock to a newer one.
+
+A reader has a stock (`base`), and goes to the stock of this process (`target`) in the order of vehicle ids. The record
+has both, so the target stays the same from the first page to the last, whatever is imported meanwhile. Then it is the
+new base. Listings are made as for a snapshot, so they are those of `inventory.search`, byte for byte.
+
+The dealer's policy is in no record. If it changes, every listing counts as changed.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from hashlib import blake2b
+from typing import Final, NamedTuple
+
+import msgspec
+
+import dealer_agent
+from dealer_agent.catalogue_loading.cursors import (
+    CURSOR_DAYS,
+    Point,
+    Position,
+    has_expired,
+    read_cursor,
+    write_cursor,
+)
+from dealer_agent.catalogue_loading.snapshots import Lister
+from dealer_agent.inventory.listing import ListingPolicy
+from dealer_agent.protocol.errors import CursorExpired
+from dealer_agent.protocol.problems import Problem, validation_error
+from dealer_agent.storage.columns import microseconds
+from dealer_agent.storage.stock.record import StockTimes, Version, next_ids, record_start, stock_times, versions_at
+from dealer_agent.storage.store import Store
+from dealer_agent.storage.transaction import Transaction
+
+MOST_PAGE_BYTES: Final = 1 << 20
+"""The most bytes of the changes of a page. A larger single change is a page of its own."""
+MOST_COMPARED: Final = 1_000
+"""The most units that a page compares. A page may have fewer changes than its limit, and none."""
+_BATCH = 200
+
+BEGIN_AGAIN = "Begin again without a cursor, and replace what you have."
+NO_CURSOR = "is not a cursor of this dealer; send the `cursor` of its last response as it was, or none to begin again"
+
+
+class Page(NamedTuple):
+    """A page of changes, each as JSON. `position` is where the next page begins."""
+
+    changes: list[bytes]
+    position: Position
+    more: bool
+
+
+@dataclass(frozen=True)
+class ChangeReader:
+    """Answers `inventory.changes` for one dealer. `key` authenticates its cursors."""
+
+    store: Store
+    policy: ListingPolicy
+    key: bytes = field(repr=False)
+
+    @cached_property
+    def _digest(self) -> str:
+        """A digest of what listings depend on besides the stock."""
+        hashed = msgspec.json.encode((self.policy, dealer_agent.__version__), order="deterministic")
+        return blake2b(hashed, digest_size=8).hexdigest()
+
+    async def answer(self, cursor: str | None, limit: int, revision: int, now: datetime, seconds: float) -> bytes:
+        """`read` in a thread. Raises TimeoutError after `seconds`."""
+        async with asyncio.timeout(seconds):
+            return await asyncio.to_thread(self.read, cursor, limit, revision, now)
+
+    def read(self, cursor: str | None, limit: int, revision: int, now: datetime) -> bytes:
+        """The JSON of the next page. `revision` is that of the stock that this process searches.
+
+        Raises SchemaValidationFailed, CursorExpired and StorageError.
+        """
+        position = self._position(cursor, now)
+        with self.store.read(self.policy.dealer_id, now) as tx:
+            page = self._page(tx, position, revision, limit)
+        after = msgspec.json.encode(write_cursor(self.key, page.position, now))
+        more = b"true" if page.more else b"false"
+        return b'{"changes":[%s],"cursor":%s,"more":%s}' % (b",".join(page.changes), after, more)
+
+    def _position(self, cursor: str | None, now: datetime) -> Position:
+        if cursor is None:
+            return Position()
+        found = read_cursor(self.key, cursor)
+        if found is None:
+            raise validation_error([Problem(("cursor",), NO_CURSOR, "pattern")], "payload")
+        position, issued = found
+        if has_expired(issued, now):
+            raise CursorExpired(f"The cursor is more than {CURSOR_DAYS} days old. {BEGIN_AGAIN}")
+        return position
+
+    def _page(self, tx: Transaction, position: Position, revision: int, limit: int) -> Page:
+        base, target, order = position.base, position.target, tx.connection.dialect.name
+        before = _times(tx, base)
+        if target is None:
+            newest = max(revision, base.revision)
+            if (newest, self._digest) == (base.revision, base.policy):
+                return Page([], position, more=False)
+            now = _times(tx, Point(newest), is_known=False)
+            target = Point(newest, microseconds(now.mark.imported_at), self._digest)
+        else:
+            now = _times(tx, target)
+            if position.order != order:
+                raise CursorExpired(f"The stock has moved to another database. {BEGIN_AGAIN}")
+            if target.policy != self._digest:
+                # The pages before had other listings. An unknown policy makes the next pass send all of them again.
+                target = target._replace(policy="")
+        comparison = _Comparison(
+            tx, base, target, Lister(self.policy, now.confirmations, now.good_since), now, None, before
+        )
+        if base.policy == self._digest:
+            comparison = comparison._replace(earlier=Lister(self.policy, before.confirmations, before.good_since))
+        changes: list[bytes] = []
+        size, after, compared = 0, position.after, 0
+        for vehicle_id, change in comparison.after(after):
+            compared += 1
+            if change is not None:
+                size += len(change)
+                if len(changes) == limit or (changes and size > MOST_PAGE_BYTES):
+                    break
+                changes.append(change)
+            after = vehicle_id
+            if compared == MOST_COMPARED:
+                break
+        else:
+            more = revision > target.revision or target.policy != self._digest
+            return Page(changes, Position(base=target), more)
+        return Page(changes, Position(base, target, after, order), more=True)
+
+
+def _times(tx: Transaction, point: Point, *, is_known: bool = True) -> StockTimes:
+    """The times of a stock that a cursor names. Raises CursorExpired if the record does not have it, or has another."""
+    times = stock_times(tx, point.revision)
+    if times is None or (
+        is_known
+        and point.revision
+        and (microseconds(times.mark.imported_at) != point.at or point.revision < record_start(tx))
+    ):
+        raise CursorExpired(f"The record of this dealer does not have the stock of this cursor. {BEGIN_AGAIN}")
+    return times
+
+
+class _Comparison(NamedTuple):
+    """Compares the stock `target` with the stock `base`.
+
+    `earlier` makes the listings of `base`; None if they were made with a policy that is not known any more.
+    """
+
+    tx: Transaction
+    base: Point
+    target: Point
+    lister: Lister
+    now: StockTimes
+    earlier: Lister | None
+    before: StockTimes
+
+    def after(self, vehicle_id: str) -> Iterator[tuple[str, bytes | None]]:
+        """The units after a vehicle id that may have changed, each with its change, if it has one."""
+        since, held = -1, set[str]()
+        if self.earlier is not None and self.earlier.confirmed == self.lister.confirmed:
+            # Listings differ only if their units do.
+            since = self.base.revision
+            held = {each for each, _ in self.now.good_since.items() ^ self.before.good_since.items()}
+        replaced_since = self.base.revision or self.target.revision
+        while ids := next_ids(self.tx, vehicle_id, _BATCH, since=since, replaced_since=replaced_since, also=held):
+            old = versions_at(self.tx, self.base.revision, ids) if self.base.revision else {}
+            new = versions_at(self.tx, self.target.revision, ids)
+            for vehicle_id in ids:
+                yield vehicle_id, self._change(vehicle_id, old.get(vehicle_id), new.get(vehicle_id))
+
+    def _change(self, vehicle_id: str, old: Version | None, new: Version | None) -> bytes | None:
+        was = None if old is None else old.live
+        live = None if new is None else new.live
+        name = msgspec.json.encode(vehicle_id)
+        if live is None:
+            return None if was is None else b'{"vehicle_id":%s,"change":"removed"}' % name
+        listing = self.lister.json(live)
+        if was is not None and self.earlier is not None and self.earlier.json(was) == listing:
+            return None
+        kind = b"added" if was is None else b"changed"
+        return b'{"vehicle_id":%s,"change":"%s","vehicle":%s}' % (name, kind, listing)
