@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -262,6 +263,19 @@ def test_an_erased_lead_is_as_an_unknown_one_and_its_responses_are_deleted(new_i
     assert responses(intake) == 0
 
 
+@pytest.mark.requirement("lead-sender", "lead-secret")
+def test_the_lead_of_another_dealer_is_as_an_unknown_one(new_intake: OpenIntake) -> None:
+    intake = new_intake(PROFILE)
+    answer = anonymous(intake, dated(sams(visit(at("10:00")))))
+    drive = intake.take(asking(visit(at("12:00")), "N1"), NOW, LOT)
+    other = new_intake(msgspec.structs.replace(PROFILE, id="lakeside"))
+    other._know(TOKEN, NOW)
+    for caller, lead in ((ANONYMOUS, answer), (SENDER, drive)):
+        errors = Sender(other, caller, answer["lead_secret"]).refused(lead["lead_id"])
+        assert {type(error) for error in errors} == {LeadNotFound}
+    assert LeadSecrets("lakeside", SECRETS.key).of(answer["lead_id"]) != answer["lead_secret"]
+
+
 @pytest.mark.requirement("visit-move")
 def test_the_agent_moves_a_visit_as_its_customer_would(new_intake: OpenIntake) -> None:
     intake = new_intake(WITH_PEOPLE, confirms_by_mail=True)
@@ -299,8 +313,16 @@ def test_a_visit_at_that_time_already_stays_as_it_is(new_intake: OpenIntake) -> 
 @pytest.mark.requirement("visit-move-not-free")
 @pytest.mark.parametrize(
     "start",
-    [at("08:30"), at("12:00"), at("10:10"), at("09:00", 2), at("10:00", 14), "0002-01-01T00:00:00Z"],
-    ids=["closed", "taken", "off the grid", "past", "beyond the horizon", "long ago"],
+    [
+        at("08:30"),
+        at("12:00"),
+        at("10:10"),
+        at("09:00", 2),
+        at("10:00", 14),
+        "0002-01-01T00:00:00Z",
+        "9999-12-31T23:59:59Z",
+    ],
+    ids=["closed", "taken", "off the grid", "past", "beyond the horizon", "long ago", "never"],
 )
 def test_a_time_that_is_not_free_changes_nothing_and_names_free_ones(new_intake: OpenIntake, start: str) -> None:
     intake = new_intake(PROFILE, confirms_by_mail=True)
@@ -332,6 +354,34 @@ def test_of_two_agents_that_move_to_one_place_at_once_one_gets_it(new_intake: Op
     outcomes = asyncio.run(both())
     assert [type(each) for each in outcomes].count(AppointmentTimeUnavailable) == 1
     assert intake.places("test_drive") == 8
+
+
+@pytest.mark.requirement("visit-move-not-free", "visit-idempotency")
+def test_two_processes_move_to_one_place_and_use_one_key_at_once(new_intake: OpenIntake) -> None:
+    """Each intake has a writer of its own."""
+    intake, other = new_intake(PROFILE), new_intake(PROFILE)
+    one = intake.take(sams(visit(at("10:00"))), NOW, LOT)
+    two = intake.take(asking(visit(at("12:00")), "S2", customer=customer(email="kim@example.com")), NOW, LOT)
+    senders = Sender(intake), Sender(other)
+
+    def outcome(sender: Sender, lead: dict[str, Any], to: str, key: str) -> Any:
+        try:
+            return sender.move(lead["lead_id"], to, key)
+        except ProtocolError as error:
+            return error
+
+    with ThreadPoolExecutor() as pool:
+        for clock in ("15:00", "16:00", "14:00", "11:00"):
+            start = at(clock)
+            pairs = zip(senders, (one, two), strict=True)
+            rival = [pool.submit(outcome, sender, lead, start, lead["lead_id"] + clock) for sender, lead in pairs]
+            found = [each.result() for each in rival]
+            assert [type(each) for each in found].count(AppointmentTimeUnavailable) == 1, found
+            assert intake.places("test_drive") == 8
+        repeated = [pool.submit(outcome, sender, one, at("09:00", 4), "same") for sender in senders]
+        first, second = (each.result() for each in repeated)
+        assert first == second
+    assert [visit.status for visit in intake.visits_of(one["lead_id"])].count("confirmed") == 1
 
 
 @pytest.mark.requirement("visit-idempotency")
@@ -468,7 +518,7 @@ def test_a_visit_that_an_unproved_duplicate_asked_for_does_not_stand_beside_the_
     assert intake.places("test_drive") == 4
 
 
-@pytest.mark.requirement("lead-status", "quarantine-reply")
+@pytest.mark.requirement("lead-status", "after-lead-quarantine")
 @pytest.mark.parametrize("decision", [None, release])
 def test_a_lead_in_quarantine_is_answered_as_any_other(new_intake: OpenIntake, decision: Any) -> None:
     seen, intake = [], new_intake(WITH_PEOPLE, confirms_by_mail=True)

@@ -36,14 +36,14 @@ from dealer_agent.server.guards import (
     REQUEST_GUARDS,
     IncomingRequest,
     count_malformed_lead,
-    count_unknown_lead,
     named_extensions,
+    names_offers,
     pass_all_guards,
     pass_guards,
     share_counts,
 )
 from dealer_agent.server.log import log_request
-from dealer_agent.server.service import Service
+from dealer_agent.server.service import UNKNOWN_LEADS_RULE, Service
 from dealer_agent.skills import Asked, answer_offer, read, submit_lead
 from dealer_agent.storage.daily_counts import OK
 from dealer_agent.storage.transaction import current_span
@@ -189,7 +189,7 @@ async def _submit_lead(incoming: IncomingRequest) -> SkillResponse:
                 quarantined=incoming.policy.is_quarantined,
                 body=incoming.body,
                 seconds=seconds,
-                names_offers=_names_offers(incoming),
+                names_offers=names_offers(incoming),
             )
     except (ContactConsentRequired, InvalidConsent):
         count_malformed_lead(incoming)
@@ -210,17 +210,11 @@ async def _answer_offer(incoming: IncomingRequest) -> SkillResponse:
         with nullcontext() if incoming.span is None else incoming.span.step(request.skill.id):
             result = await answer_offer(service.dealer, asked)
     except LeadNotFound:
-        count_unknown_lead(incoming)
+        incoming.count(UNKNOWN_LEADS_RULE, incoming.address)
         await share_counts(incoming)
         raise
     service.counts.count(request.skill.id, OK, incoming.caller.identity, incoming.fields)
     return result
-
-
-def _names_offers(incoming: IncomingRequest) -> bool:
-    """Whether the request names the offers extension. Published versions do not have it."""
-    named = b"a2a-extensions" in incoming.fields and incoming.binding.version is None
-    return named and OFFERS_EXTENSION in named_extensions(incoming)
 
 
 def _success(incoming: IncomingRequest, result: SkillResponse) -> HttpResponse:
