@@ -14,6 +14,7 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from dealer_agent.callers import Caller
+from dealer_agent.catalogue_loading.change_pages import ChangeReader
 from dealer_agent.config.settings import SearchSettings
 from dealer_agent.dealers.information import dealer_information, offered_price
 from dealer_agent.dealers.profile import Profile
@@ -39,6 +40,7 @@ from dealer_agent.protocol.skill import (
     LeadSubmitRequest,
     Payload,
 )
+from dealer_agent.protocol.stock_changes import USUAL_CHANGES, InventoryChangesRequest
 
 
 class Asked(NamedTuple):
@@ -55,7 +57,8 @@ class Dealer:
     """The data that the skills answer from. An import of a feed makes a new Dealer; a request uses one to its end.
 
     `information` is the JSON of the response to dealer.information. `stock_at` is when the feed last confirmed the
-    stock. `desk` makes offers; None if the dealer has switched them off.
+    stock. `desk` makes offers, and `changes` reads the changes of the stock; None if the dealer has switched them off.
+    `revision` is that of the stock.
     """
 
     profile: Profile
@@ -65,10 +68,12 @@ class Dealer:
     search: SearchSettings
     stock_at: datetime | None = None
     desk: OfferDesk | None = None
+    changes: ChangeReader | None = None
+    revision: int = 0
 
-    def with_stock(self, catalogue: Catalogue, at: datetime | None) -> "Dealer":
-        """The dealer with another snapshot of its stock, which the feed confirmed at `at`."""
-        return replace(self, catalogue=catalogue, stock_at=at)
+    def with_stock(self, catalogue: Catalogue, at: datetime | None, revision: int) -> "Dealer":
+        """The dealer with the snapshot of another revision of its stock, which the feed confirmed at `at`."""
+        return replace(self, catalogue=catalogue, stock_at=at, revision=revision)
 
 
 def dealer_of(
@@ -78,10 +83,12 @@ def dealer_of(
     catalogue: Catalogue,
     stock_at: datetime | None,
     desk: OfferDesk | None = None,
+    changes: ChangeReader | None = None,
+    revision: int = 0,
 ) -> Dealer:
     """The dealer of a profile, with a snapshot of its stock."""
     about = msgspec.json.encode(dealer_information(profile))
-    return Dealer(profile, about, catalogue, lead_intake, search, stock_at, desk)
+    return Dealer(profile, about, catalogue, lead_intake, search, stock_at, desk, changes, revision)
 
 
 def information(dealer: Dealer, _: DealerInformationRequest) -> SkillResponse:
@@ -221,7 +228,17 @@ def _encoded(data: Struct) -> SkillResponse:
     return SkillResponse(msgspec.json.encode(data))
 
 
+async def changes(dealer: Dealer, _: OfferDesk, asked: Asked) -> SkillResponse:
+    """inventory.changes (docs/protocol.md#inventory-changes). Reads the database in a thread."""
+    request = cast(InventoryChangesRequest, asked.payload)
+    assert dealer.changes is not None, "the skill is switched on"
+    cursor = None if request.cursor is UNSET else request.cursor
+    limit = USUAL_CHANGES if request.limit is UNSET else request.limit
+    return SkillResponse(await dealer.changes.answer(cursor, limit, dealer.revision, asked.now, asked.seconds))
+
+
 OFFER_SKILLS: dict[type[Payload], Callable[[Dealer, OfferDesk, Asked], Awaitable[SkillResponse]]] = {
+    InventoryChangesRequest: changes,
     OfferQuoteRequest: quote,
     OfferHoldRequest: hold,
     OfferReleaseRequest: release,

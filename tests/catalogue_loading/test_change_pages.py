@@ -23,7 +23,6 @@ from dealer_agent.protocol.stock_changes import LONGEST_CURSOR
 from dealer_agent.storage.stock.recorded_units import prune_record
 from dealer_agent.storage.store import Store
 
-pytestmark = pytest.mark.requirement("changes")
 SAME_STORE = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     max_examples=examples(80),
@@ -91,6 +90,8 @@ steps = st.lists(
 )
 
 
+@pytest.mark.requirement("changes")
+@pytest.mark.requirement("changes-steady")
 @SAME_STORE
 @given(steps)
 def test_all_changes_in_order_give_what_a_search_over_everything_answers(store: Store, done: list[Any]) -> None:
@@ -127,6 +128,7 @@ def replaced_policy(days: RecordedDays) -> Any:
 STOCK: Cars = dict.fromkeys(VINS, (20000, "North", False))
 
 
+@pytest.mark.requirement("changes-bounds")
 def test_a_page_has_at_most_the_bytes_that_it_may_have(days: RecordedDays, monkeypatch: pytest.MonkeyPatch) -> None:
     """A single change that is larger is a page of its own."""
     days.change("import", STOCK, "", 1)
@@ -141,6 +143,7 @@ def test_a_page_has_at_most_the_bytes_that_it_may_have(days: RecordedDays, monke
     assert alone.copy == mirror.copy == days.listings_at(days.revision)
 
 
+@pytest.mark.requirement("changes-bounds")
 def test_a_page_compares_at_most_some_units(days: RecordedDays, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a large stock in which little changed, a page may have no change, and more follow."""
     monkeypatch.setattr(change_pages, "MOST_COMPARED", 2)
@@ -155,6 +158,7 @@ def test_a_page_compares_at_most_some_units(days: RecordedDays, monkeypatch: pyt
     assert mirror.copy == days.listings_at(days.revision)
 
 
+@pytest.mark.requirement("changes-cursor")
 @pytest.mark.parametrize(
     "damage",
     [
@@ -174,6 +178,7 @@ def test_a_forged_cursor_is_refused(days: RecordedDays, damage: Any) -> None:
         mirror.page(2)
 
 
+@pytest.mark.requirement("changes-cursor")
 def test_a_cursor_of_another_dealer_is_refused(days: RecordedDays) -> None:
     mirror = Mirror(days)
     mirror.page(2)
@@ -182,6 +187,8 @@ def test_a_cursor_of_another_dealer_is_refused(days: RecordedDays) -> None:
         mirror.page(2)
 
 
+@pytest.mark.requirement("error-cursor-expired")
+@pytest.mark.requirement("changes-cursor")
 def test_a_cursor_lasts_for_thirty_days(days: RecordedDays) -> None:
     days.change("import", STOCK, "", 1)
     mirror = Mirror(days)
@@ -190,10 +197,11 @@ def test_a_cursor_lasts_for_thirty_days(days: RecordedDays) -> None:
     days.now += timedelta(days=CURSOR_DAYS)
     mirror.page(2)
     days.now += timedelta(days=CURSOR_DAYS, seconds=1)
-    with pytest.raises(CursorExpired, match="more than 30 days old. Begin again without a cursor"):
+    with pytest.raises(CursorExpired, match=r"more than 30 days old\. Begin again without a cursor"):
         mirror.page(2)
 
 
+@pytest.mark.requirement("changes-cursor")
 def test_a_cursor_of_a_stock_that_the_record_has_not_is_refused(days: RecordedDays) -> None:
     """The record was pruned, or the database is that of an older backup."""
     days.change("import", STOCK, "", 1)
@@ -204,10 +212,11 @@ def test_a_cursor_of_a_stock_that_the_record_has_not_is_refused(days: RecordedDa
         days.change("import", STOCK, "", hours)
     mirror.loaded = days.revision
     prune_record(days.store, days.profile.id, now=days.now, keep_days=1, remember_days=1)
-    with pytest.raises(CursorExpired, match="does not have the stock of this cursor. Begin again without a cursor"):
+    with pytest.raises(CursorExpired, match=r"does not have the stock of this cursor\. Begin again without a cursor"):
         mirror.page(2)
 
 
+@pytest.mark.requirement("changes-behind")
 def test_a_reader_that_is_ahead_of_a_process_waits_for_it(days: RecordedDays) -> None:
     """Another process has loaded the newest stock already."""
     days.change("import", STOCK, "", 1)
@@ -217,3 +226,17 @@ def test_a_reader_that_is_ahead_of_a_process_waits_for_it(days: RecordedDays) ->
     copy = dict(mirror.copy)
     mirror.loaded -= 1
     assert (mirror.page(5)["more"], mirror.copy) == (False, copy)
+
+
+@pytest.mark.requirement("changes-confirmed")
+def test_a_listing_that_was_only_confirmed_is_changed(days: RecordedDays) -> None:
+    """A unit to which the feed gives a time of its own is not confirmed by an import, so it is not changed."""
+    cars: Cars = {VINS[0]: (20_000, "North", False), VINS[1]: (20_000, "North", True)}
+    days.change("import", cars, "", 1)
+    mirror = Mirror(days)
+    mirror.loaded = days.revision
+    mirror.read_all()
+    days.change("import", cars, "", 1)
+    mirror.loaded = days.revision
+    (change,) = mirror.page(5)["changes"]
+    assert (change["vehicle_id"], change["change"]) == (f"vin-{VINS[0]}", "changed")

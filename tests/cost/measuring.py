@@ -33,7 +33,7 @@ def dealer_with(units: int, folder: Path, stocked: Path) -> Iterator[Dealership]
     catalogue = Catalogue.build(list(stock(units)))
     with run_dealership(folder) as dealership:
         service = dealership.service
-        service.dealer = service.dealer.with_stock(catalogue, datetime.now(UTC))
+        service.dealer = service.dealer.with_stock(catalogue, datetime.now(UTC), 0)
         # The objects of the tests must not make the garbage collection of the service slower.
         gc.collect()
         gc.freeze()

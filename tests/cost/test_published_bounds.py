@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.cost.asking import KINDS
 
+from dealer_agent.dealers.profile import MOST_ROOFTOPS
 from dealer_agent.leads import customer_links
 from dealer_agent.offers import pricing, pricing_settings
 from dealer_agent.protocol import json_body, json_rpc, problems
@@ -46,7 +47,7 @@ def test_the_other_bounds_are_those_of_the_code(words: str, number: int) -> None
     [
         (
             "states, ZIP codes and prefixes, rooftops of a line",
-            (pricing_settings.MOST_STATES, pricing_settings.MOST_ZIPS, pricing_settings.MOST_ROOFTOPS),
+            (pricing_settings.MOST_STATES, pricing_settings.MOST_ZIPS, MOST_ROOFTOPS),
         ),
         ("characters of a label, of a legal basis", (pricing_settings.LONGEST_LABEL, pricing_settings.LONGEST_BASIS)),
     ],

@@ -21,6 +21,7 @@ STEMS = {
     "lead.submit": "lead-submit",
 }
 OFFER_STEMS = {
+    "inventory.changes": "inventory-changes",
     "offer.quote": "offer-quote",
     "offer.hold": "offer-hold",
     "offer.release": "offer-release",

@@ -96,7 +96,7 @@ def test_the_page_is_rendered_once_for_each_snapshot_and_minute(
     assert current_home(service) is not first
     assert counted["facets"] == 2
     dealer = service.dealer
-    service.dealer = dealer.with_stock(Catalogue.build([]), clock)
+    service.dealer = dealer.with_stock(Catalogue.build([]), clock, 0)
     try:
         assert current_home(service).body != first.body
     finally:

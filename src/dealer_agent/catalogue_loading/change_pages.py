@@ -117,9 +117,8 @@ class ChangeReader:
         if base.policy == self._digest:
             comparison = comparison._replace(earlier=Lister(self.policy, before.confirmations, before.good_since))
         changes: list[bytes] = []
-        size, after, compared = 0, position.after, 0
-        for vehicle_id, change in comparison.after(after):
-            compared += 1
+        size, after = 0, position.after
+        for compared, (vehicle_id, change) in enumerate(comparison.after(after), 1):
             if change is not None:
                 size += len(change)
                 if len(changes) == limit or (changes and size > MOST_PAGE_BYTES):

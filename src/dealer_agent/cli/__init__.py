@@ -43,6 +43,7 @@ COMMANDS = {
     "help": Row("Show a page of the reference: settings, commands, feeds, fields, errors and others.", ""),
     "inventory": Row("Import the inventory, and see what it contains.", group="app"),
     "price": Row("Show what a buyer pays in all for a vehicle, line by line."),
+    "record": Row("See what agents were answered about a unit at a time, and its changes.", group="app"),
     "feeds": Row("See and run the feeds that are imported without a person.", group="app"),
     "keys": Row("Create, list and replace the keys to customer data.", group="app"),
     "keys directory": Row(

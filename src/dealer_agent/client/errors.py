@@ -276,6 +276,12 @@ class IdempotencyConflict(Refused):
     kind = protocol.IdempotencyConflict
 
 
+class CursorExpired(Refused):
+    """`CURSOR_EXPIRED`."""
+
+    kind = protocol.CursorExpired
+
+
 class TaskNotFound(Refused):
     """`TASK_NOT_FOUND`."""
 

@@ -264,9 +264,10 @@ class DealerContact(Result, frozen=True, kw_only=True):
 
 
 class LeadReceipt(Result, frozen=True, kw_only=True):
-    """What became of the lead."""
+    """What became of the lead. `lead_secret` is for an anonymous sender that names the offers extension."""
 
     lead_id: str
     status: str
     appointment: AppointmentReply | None = None
     dealer: DealerContact | None = None
+    lead_secret: str | None = None

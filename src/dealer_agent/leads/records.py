@@ -192,8 +192,8 @@ class AgentChange(Struct, omit_defaults=True):
 
 
 class Addition(Struct, omit_defaults=True):
-    """The JSON document of an addition. The trade-in is as received. `offer` is what it keeps of a quote. `by_agent`
-    says that the agent has changed a visit.
+    """The JSON document of an addition. The trade-in is as received. `offer` is what it keeps of a quote. `by_agent` is
+    what the agent changed.
     """
 
     message: str | None = None

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from dealer_agent.dealers.profile import MOST_ROOFTOPS
 from dealer_agent.dealers.profile_checks import Text, must_satisfy, read_by
 from dealer_agent.offers.us_places import PREFIX_LENGTH, Place, read_state, read_zip
 from dealer_agent.protocol.offers import Payee
@@ -25,7 +26,6 @@ MOST_LINES = 500
 MOST_ZIPS = 1000
 """The most ZIP codes and prefixes of a line."""
 MOST_STATES = 100
-MOST_ROOFTOPS = 500
 MOST_AMOUNT = 1_000_000
 LONGEST_LABEL = 80
 LONGEST_BASIS = 200

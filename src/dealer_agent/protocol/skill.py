@@ -33,6 +33,7 @@ from dealer_agent.protocol.requests import (
     VehicleOfInterest,
 )
 from dealer_agent.protocol.responses import AppointmentReply, DealerContact, Facets, LeadStatus, Rooftop
+from dealer_agent.protocol.stock_changes import InventoryChangesRequest, StockChanges
 from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.protocol.vehicle_field import Natural, Word
 
@@ -147,7 +148,8 @@ SCOPES = {
 
 ReadingPayload = DealerInformationRequest | InventoryFacetsRequest | InventorySearchRequest | InventoryVehicleRequest
 AfterLeadPayload = LeadStatusRequest | VisitMoveRequest | VisitCancelRequest
-StoredPayload = OfferQuoteRequest | OfferHoldRequest | OfferReleaseRequest | OfferStatusRequest | AfterLeadPayload
+OfferPayload = OfferQuoteRequest | OfferHoldRequest | OfferReleaseRequest | OfferStatusRequest
+StoredPayload = InventoryChangesRequest | OfferPayload | AfterLeadPayload
 """The payloads of the skills of the offers extension. They are answered from the database."""
 Payload = ReadingPayload | LeadSubmitRequest | StoredPayload
 
@@ -250,6 +252,18 @@ LEAD_SUBMIT = Skill(
     is_lead=True,
 )
 
+INVENTORY_CHANGES = Skill(
+    id="inventory.changes",
+    stem="inventory-changes",
+    payload=InventoryChangesRequest,
+    data=StockChanges,
+    name="Inventory changes",
+    description="The whole stock page by page, and then what was added, changed and removed since the last response.",
+    tags=("inventory", "changes", "vehicles"),
+    default_rate="300/minute",
+    scope=READ_SCOPE,
+    is_extension=True,
+)
 OFFER_QUOTE = Skill(
     id="offer.quote",
     stem="offer-quote",
@@ -349,7 +363,8 @@ SKILLS: tuple[Skill, ...] = (
 )
 """The skills of the protocol."""
 AFTER_LEAD_SKILLS: tuple[Skill, ...] = (LEAD_STATUS, VISIT_MOVE, VISIT_CANCEL)
-EXTENSION_SKILLS: tuple[Skill, ...] = (OFFER_QUOTE, OFFER_HOLD, OFFER_RELEASE, OFFER_STATUS, *AFTER_LEAD_SKILLS)
+OFFER_SKILLS: tuple[Skill, ...] = (OFFER_QUOTE, OFFER_HOLD, OFFER_RELEASE, OFFER_STATUS)
+EXTENSION_SKILLS = (INVENTORY_CHANGES, *OFFER_SKILLS, *AFTER_LEAD_SKILLS)
 """The skills of the offers extension."""
 ALL_SKILLS = SKILLS + EXTENSION_SKILLS
 

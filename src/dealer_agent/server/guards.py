@@ -419,9 +419,8 @@ def check_lead_offer(incoming: IncomingRequest) -> None:
 
 def names_offers(incoming: IncomingRequest) -> bool:
     """Whether the request names the offers extension, and the dealer has it. Published versions do not have it."""
-    if b"a2a-extensions" not in incoming.fields or incoming.service.dealer.desk is None:
-        return False
-    return incoming.binding.version is None and OFFERS_EXTENSION in named_extensions(incoming)
+    has_it = incoming.service.dealer.desk is not None and incoming.binding.version is None
+    return has_it and b"a2a-extensions" in incoming.fields and OFFERS_EXTENSION in named_extensions(incoming)
 
 
 CALLER_GUARDS: tuple[Guard, ...] = (check_token, check_signature, check_policy)

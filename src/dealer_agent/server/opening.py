@@ -15,9 +15,10 @@ from dealer_agent.callers import PolicyBook
 from dealer_agent.callers.issuer import Issuer
 from dealer_agent.callers.issuer_metadata import openid_url
 from dealer_agent.callers.policy import Policies
+from dealer_agent.catalogue_loading.change_pages import ChangeReader
 from dealer_agent.catalogue_loading.snapshot_folder import SnapshotFolder
 from dealer_agent.catalogue_loading.snapshot_loader import FILE, SnapshotLoader
-from dealer_agent.catalogue_loading.snapshots import LoadedSnapshot
+from dealer_agent.catalogue_loading.snapshots import LoadedSnapshot, listing_policy
 from dealer_agent.config import Settings
 from dealer_agent.config.readiness import is_open
 from dealer_agent.delivery.loop import DeliveryLoop
@@ -109,11 +110,21 @@ class DealerOpener:
             process.keep_keys_of(admitted.policies if is_only else process.shared_policies)
         limits = process.limits if is_only else process.limits.of_dealer(profile.id, rules)
         desk = offer_desk(settings, card.http_json_url, cipher, store, intake) if settings.offers.enabled else None
+        changes = ChangeReader(store, listing_policy(profile), _cursor_key(profile.id, cipher)) if desk else None
         return Service(
             process=process,
             snapshots=snapshots,
             loaded=revision._replace(stock=snapshot.revision),
-            dealer=dealer_of(profile, intake, settings.search, snapshot.catalogue, snapshot.at, desk),
+            dealer=dealer_of(
+                profile,
+                intake,
+                settings.search,
+                snapshot.catalogue,
+                snapshot.at,
+                desk,
+                changes,
+                snapshot.revision,
+            ),
             tokens=admitted.tokens,
             access_tokens=_access_tokens(settings, card.http_json_url, process),
             policies=PolicyBook(
@@ -236,6 +247,10 @@ def card_signer(settings: Settings, base_url: str, cipher: Cipher, number: int |
     return CardSigner(
         cipher.permanent_key(f"card signatures of {settings.dealer.id}, key {number}"), base_url + KEYS_PATH
     )
+
+
+def _cursor_key(dealer_id: str, cipher: Cipher) -> bytes:
+    return cipher.permanent_key(f"stock cursors of {dealer_id}")
 
 
 def offer_desk(settings: Settings, base_url: str, cipher: Cipher, store: Store, intake: LeadIntake) -> OfferDesk:

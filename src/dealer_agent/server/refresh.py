@@ -221,7 +221,7 @@ class Refresher:
         async def refresh(service: Service, _: ChangeCounters) -> None:
             snapshot = await asyncio.to_thread(service.snapshots.load, datetime.now(UTC))
             replaced = [service.dealer]
-            service.dealer = service.dealer.with_stock(snapshot.catalogue, snapshot.at)
+            service.dealer = service.dealer.with_stock(snapshot.catalogue, snapshot.at, snapshot.revision)
             service.stock_bytes = snapshot.size
             service.loaded = service.loaded._replace(stock=snapshot.revision)
             self.dealers.loads += 1

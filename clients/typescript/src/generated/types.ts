@@ -181,6 +181,15 @@ export interface RequestedWindow {
   end?: Timestamp | undefined;
 }
 
+/**
+ * The quote or the hold that a lead is about. Of both, the hold decides. Only for a request that names the offers
+ * extension. Other members are ignored.
+ */
+export type LeadOffer = {
+  quote_id?: string | undefined;
+  hold_id?: string | undefined;
+} & ({ quote_id: string } | { hold_id: string });
+
 /** A mandatory dealer charge, in whole US dollars. */
 export interface LeadFee {
   name: string;
@@ -208,6 +217,7 @@ export interface Lead {
   message?: string | undefined;
   submitted_at?: Timestamp | undefined;
   idempotency_key?: string | undefined;
+  offer?: LeadOffer | undefined;
 }
 
 /** A sales location. */
@@ -414,10 +424,11 @@ export interface DealerContact {
   phone?: string;
 }
 
-/** What became of the lead. */
+/** What became of the lead. `lead_secret` is for an anonymous sender that names the offers extension. */
 export interface LeadReceipt {
   lead_id: string;
   status: Word<"duplicate" | "received" | "rejected">;
   appointment?: AppointmentReply;
   dealer?: DealerContact;
+  lead_secret?: string;
 }

@@ -32,6 +32,7 @@ from dealer_agent.storage.schema import units as current
 from dealer_agent.storage.statements import of_dealer
 from dealer_agent.storage.stock.packing import unpack
 from dealer_agent.storage.stock.reading import (
+    ChangeKind,
     Confirmation,
     GoneUnit,
     LiveUnit,
@@ -39,7 +40,7 @@ from dealer_agent.storage.stock.reading import (
     StockMark,
     read_confirmations,
 )
-from dealer_agent.storage.stock.recorded_units import COPIED, FIND_REVISION
+from dealer_agent.storage.stock.recorded_units import COPIED, FIND_REVISION, became_current
 from dealer_agent.storage.transaction import Transaction
 
 _unit = msgspec.json.Decoder(Unit)
@@ -78,6 +79,16 @@ class StockTimes:
     mark: StockMark
     confirmations: Sequence[Confirmation]
     good_since: Mapping[str, datetime]
+
+
+class MadeBy(NamedTuple):
+    """The import, or another change of the stock, that made a version. `at` is when it became the current stock."""
+
+    revision: int
+    at: datetime
+    source: str
+    feed: str | None
+    kind: ChangeKind
 
 
 _revision = bindparam("at_revision", type_=BigInteger)
@@ -124,7 +135,11 @@ READ_IMPORT_TIMES = select(imports.c.at, imports.c.good_since).where(
     of_dealer(imports), imports.c.revision == bindparam("of_revision")
 )
 
-READ_FIRST_TIME = select(func.min(func.coalesce(imports.c.current_at, imports.c.at))).where(
+READ_MADE_BY = select(
+    imports.c.revision, became_current.label("at"), imports.c.source, imports.c.feed, imports.c.kind
+).where(of_dealer(imports), imports.c.revision.in_(bindparam("of_revisions", expanding=True)))
+
+READ_FIRST_TIME = select(func.min(became_current)).where(
     of_dealer(imports), imports.c.revision >= bindparam("first_revision")
 )
 
@@ -233,6 +248,12 @@ def versions_at(tx: Transaction, revision: int, vehicle_ids: Collection[str]) ->
 def history_of(tx: Transaction, vehicle_id: str) -> list[Version]:
     """All versions of a unit that the record has, the oldest first."""
     return [Version(*row) for row in tx.execute(READ_HISTORY, {"of_vehicle": vehicle_id})]
+
+
+def made_by(tx: Transaction, revisions: Collection[int]) -> dict[int, MadeBy]:
+    """What made each of these revisions."""
+    rows = tx.execute(READ_MADE_BY, {"of_revisions": list(revisions)})
+    return {row.revision: MadeBy(*row) for row in rows}
 
 
 def find_recorded(tx: Transaction, name: str) -> list[str]:
