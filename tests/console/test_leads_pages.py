@@ -4,6 +4,7 @@ import csv
 import io
 import re
 
+import msgspec
 import pytest
 from tests.console.browsers import DEALER, ROOT
 from tests.console.conftest import SignedIn
@@ -13,9 +14,11 @@ from tests.storage.calls import read
 
 from dealer_agent.console.pages import leads as leads_page
 from dealer_agent.dealers.routing import NewDelivery
+from dealer_agent.leads.records import Addition, AgentChange
 from dealer_agent.storage.deliveries.outbox import DeliveryRecord, enqueue, list_deliveries
 from dealer_agent.storage.leads.notes import notes_of
 from dealer_agent.storage.leads.quarantine import hold, read_review
+from dealer_agent.storage.leads.stored_leads import append_to_lead
 from dealer_agent.storage.privacy.accesses import Access, list_accesses
 
 pytestmark = pytest.mark.outside_protocol("console")
@@ -246,3 +249,14 @@ def test_a_lead_that_is_not_there_looks_like_one_of_another_rooftop(console: Dea
     unknown = sam.get(f"{ROOT}/leads/01KE7AQ2N0V5X3J8R6T4Y9W1ZA")
     other = sam.get(f"{ROOT}/leads/{north}")
     assert (unknown.status_code, unknown.text) == (other.status_code, other.text)
+
+
+def test_the_time_line_says_what_the_agent_did(console: Dealership, signed_in: SignedIn) -> None:
+    lead_id = send_lead(console)
+    done = AgentChange("cancelled", "01KE7AQ2N0V5X3J8R6T4Y9W1ZX", f"Bought another {HOSTILE}")
+    with console.store() as store, store.write(DEALER) as tx:
+        append_to_lead(tx, lead_id, msgspec.json.encode(Addition(by_agent=done)))
+    shown = page(signed_in(), "leads", lead_id)
+    assert "The agent cancelled the visit" in shown
+    assert "Bought another" in shown
+    assert "<script>" not in shown

@@ -6,6 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.acceptance.running import succeed_here
 from tests.offering.conftest import OFFERS, Agent, Offered, Offering, data_of
 from tests.server.dealership import NO_LIMITS, error_of, message, run_dealership
 from tests.server.test_customer_pages import EAST, LATER, NOON
@@ -239,3 +240,16 @@ def test_a_secret_outlives_a_restart(offering: Offered) -> None:
     with run_dealership(opened.dealership.folder) as again:
         asked = again.ask("lead.status", lead_id=answer["lead_id"], secret=answer["lead_secret"])
     assert asked["visit"]["status"] == "confirmed"
+
+
+@pytest.mark.requirement("visit-by-agent")
+def test_staff_see_what_the_agent_did(offering: Offered) -> None:
+    opened = booking(offering, agents=0)
+    answer = submit(opened.stranger, NAMED)
+    asked = {"lead_id": answer["lead_id"], "secret": answer["lead_secret"]}
+    opened.stranger.ask("visit.move", **asked, appointment_at=LATER, idempotency_key="one")
+    opened.stranger.ask("visit.cancel", **asked, idempotency_key="two", reason="We bought\nanother car.")
+    shown = succeed_here("leads", "show", answer["lead_id"], "--dir", opened.dealership.folder)
+    assert "The agent moved the visit, " in shown
+    assert "The agent cancelled the visit, " in shown
+    assert "reason: We bought\n    another car." in shown

@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -21,7 +23,7 @@ from dealer_agent.dealers.profile import VisitRules
 from dealer_agent.leads.lead_secrets import LeadSecrets
 from dealer_agent.leads.received_lead import PreparedLead
 from dealer_agent.leads.records import MOST_ADDITIONS
-from dealer_agent.leads.statuses import DONE
+from dealer_agent.leads.statuses import DONE, NO_SHOW, ClosedStatus
 from dealer_agent.offering.lead_desk import LeadDesk
 from dealer_agent.protocol.after_lead import LeadStatusRequest, VisitCancelRequest, VisitMoveRequest
 from dealer_agent.protocol.errors import (
@@ -40,6 +42,7 @@ from dealer_agent.storage.leads.stored_leads import get_lead
 from dealer_agent.storage.privacy.erasure import erase_lead
 from dealer_agent.storage.schema import idempotency
 from dealer_agent.storage.tokens import revoke_token
+from dealer_agent.visits.changes import VisitChange, VisitChanges
 
 OpenIntake = Callable[..., IntakeSetup]
 WAIT = 60.0
@@ -59,7 +62,7 @@ class Sender:
     def __init__(self, intake: IntakeSetup, caller: Caller = SENDER, secret: str | None = None) -> None:
         self.desk = LeadDesk(intake.intake.context.profile, intake.store, intake.intake, SECRETS)
         self.caller = caller
-        self.secret = {} if secret is None else {"secret": secret}
+        self.secret: Any = {} if secret is None else {"secret": secret}
 
     def status(self, lead_id: str, now: datetime = SOON) -> dict[str, Any]:
         request = LeadStatusRequest(lead_id, **self.secret)
@@ -78,12 +81,18 @@ class Sender:
 
     def refused(self, lead_id: str, now: datetime = SOON) -> list[ProtocolError]:
         """The errors of all three skills."""
-        found = []
-        for ask in (self.status, lambda *a, **k: self.move(lead_id, at("13:00"), now=now), self.cancel):
-            with pytest.raises(ProtocolError) as refused:
-                ask(lead_id, now=now)
-            found.append(refused.value)
-        return found
+        asks: list[Callable[[], object]] = [
+            lambda: self.status(lead_id, now),
+            lambda: self.move(lead_id, at("13:00"), now=now),
+            lambda: self.cancel(lead_id, now=now),
+        ]
+        return [_refusal(ask) for ask in asks]
+
+
+def _refusal(ask: Callable[[], object]) -> ProtocolError:
+    with pytest.raises(ProtocolError) as refused:
+        ask()
+    return refused.value
 
 
 def decoded(answer: bytes) -> dict[str, Any]:
@@ -154,9 +163,16 @@ def test_what_staff_recorded_of_a_visit_is_not_shown(new_intake: OpenIntake) -> 
     drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
     later = NOW + timedelta(days=2)
     before = Sender(intake).status(drive["lead_id"], later)
-    for how in (DONE, "no_show"):
-        intake.intake.change_visit(lambda visits, how=how: visits.close(id_of(drive), how), notify=True, now=later)
+    for how in CLOSED:
+        intake.intake.change_visit(partial(close, id_of(drive), how), notify=True, now=later)
         assert Sender(intake).status(drive["lead_id"], later) == before
+
+
+CLOSED: tuple[ClosedStatus, ...] = (DONE, NO_SHOW)
+
+
+def close(appointment_id: str, how: ClosedStatus, changes: VisitChanges) -> VisitChange:
+    return changes.close(appointment_id, how)
 
 
 @pytest.mark.requirement("lead-sender", "error-lead-not-found")
@@ -247,6 +263,19 @@ def test_an_erased_lead_is_as_an_unknown_one_and_its_responses_are_deleted(new_i
     assert responses(intake) == 0
 
 
+@pytest.mark.requirement("lead-sender", "lead-secret")
+def test_the_lead_of_another_dealer_is_as_an_unknown_one(new_intake: OpenIntake) -> None:
+    intake = new_intake(PROFILE)
+    answer = anonymous(intake, dated(sams(visit(at("10:00")))))
+    drive = intake.take(asking(visit(at("12:00")), "N1"), NOW, LOT)
+    other = new_intake(msgspec.structs.replace(PROFILE, id="lakeside"))
+    other._know(TOKEN, NOW)
+    for caller, lead in ((ANONYMOUS, answer), (SENDER, drive)):
+        errors = Sender(other, caller, answer["lead_secret"]).refused(lead["lead_id"])
+        assert {type(error) for error in errors} == {LeadNotFound}
+    assert LeadSecrets("lakeside", SECRETS.key).of(answer["lead_id"]) != answer["lead_secret"]
+
+
 @pytest.mark.requirement("visit-move")
 def test_the_agent_moves_a_visit_as_its_customer_would(new_intake: OpenIntake) -> None:
     intake = new_intake(WITH_PEOPLE, confirms_by_mail=True)
@@ -271,7 +300,8 @@ def test_a_visit_at_that_time_already_stays_as_it_is(new_intake: OpenIntake) -> 
     intake = new_intake(WITH_PEOPLE, confirms_by_mail=True)
     drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
     deliveries = waiting_deliveries(intake)
-    for key, members in (("one", {}), ("two", {"duration_minutes": 60})):
+    of_same_time: dict[str, Any] = {"one": {}, "two": {"duration_minutes": 60}}
+    for key, members in of_same_time.items():
         shown = Sender(intake).move(drive["lead_id"], at("10:00"), key, **members)["visit"]
         assert shown["appointment_id"] == id_of(drive)
     assert waiting_deliveries(intake) == deliveries
@@ -283,8 +313,16 @@ def test_a_visit_at_that_time_already_stays_as_it_is(new_intake: OpenIntake) -> 
 @pytest.mark.requirement("visit-move-not-free")
 @pytest.mark.parametrize(
     "start",
-    [at("08:30"), at("12:00"), at("10:10"), at("09:00", 2), at("10:00", 14), "0002-01-01T00:00:00Z"],
-    ids=["closed", "taken", "off the grid", "past", "beyond the horizon", "long ago"],
+    [
+        at("08:30"),
+        at("12:00"),
+        at("10:10"),
+        at("09:00", 2),
+        at("10:00", 14),
+        "0002-01-01T00:00:00Z",
+        "9999-12-31T23:59:59Z",
+    ],
+    ids=["closed", "taken", "off the grid", "past", "beyond the horizon", "long ago", "never"],
 )
 def test_a_time_that_is_not_free_changes_nothing_and_names_free_ones(new_intake: OpenIntake, start: str) -> None:
     intake = new_intake(PROFILE, confirms_by_mail=True)
@@ -311,11 +349,39 @@ def test_of_two_agents_that_move_to_one_place_at_once_one_gets_it(new_intake: Op
 
     async def both() -> list[Any]:
         moves = [sender.moving(drive["lead_id"], at("15:00"), drive["lead_id"]) for drive in (one, two)]
-        return await asyncio.gather(*moves, return_exceptions=True)
+        return list(await asyncio.gather(*moves, return_exceptions=True))
 
     outcomes = asyncio.run(both())
     assert [type(each) for each in outcomes].count(AppointmentTimeUnavailable) == 1
     assert intake.places("test_drive") == 8
+
+
+@pytest.mark.requirement("visit-move-not-free", "visit-idempotency")
+def test_two_processes_move_to_one_place_and_use_one_key_at_once(new_intake: OpenIntake) -> None:
+    """Each intake has a writer of its own."""
+    intake, other = new_intake(PROFILE), new_intake(PROFILE)
+    one = intake.take(sams(visit(at("10:00"))), NOW, LOT)
+    two = intake.take(asking(visit(at("12:00")), "S2", customer=customer(email="kim@example.com")), NOW, LOT)
+    senders = Sender(intake), Sender(other)
+
+    def outcome(sender: Sender, lead: dict[str, Any], to: str, key: str) -> Any:
+        try:
+            return sender.move(lead["lead_id"], to, key)
+        except ProtocolError as error:
+            return error
+
+    with ThreadPoolExecutor() as pool:
+        for clock in ("15:00", "16:00", "14:00", "11:00"):
+            start = at(clock)
+            pairs = zip(senders, (one, two), strict=True)
+            rival = [pool.submit(outcome, sender, lead, start, lead["lead_id"] + clock) for sender, lead in pairs]
+            found = [each.result() for each in rival]
+            assert [type(each) for each in found].count(AppointmentTimeUnavailable) == 1, found
+            assert intake.places("test_drive") == 8
+        repeated = [pool.submit(outcome, sender, one, at("09:00", 4), "same") for sender in senders]
+        first, second = (each.result() for each in repeated)
+        assert first == second
+    assert [visit.status for visit in intake.visits_of(one["lead_id"])].count("confirmed") == 1
 
 
 @pytest.mark.requirement("visit-idempotency")
@@ -325,7 +391,7 @@ def test_one_key_moves_once_also_when_it_comes_twice_at_once(new_intake: OpenInt
     sender = Sender(intake)
 
     async def both() -> list[Any]:
-        return await asyncio.gather(*(sender.moving(drive["lead_id"], at("15:00"), "one") for _ in range(2)))
+        return list(await asyncio.gather(*(sender.moving(drive["lead_id"], at("15:00"), "one") for _ in range(2))))
 
     first, second = asyncio.run(both())
     assert first == second
@@ -334,12 +400,10 @@ def test_one_key_moves_once_also_when_it_comes_twice_at_once(new_intake: OpenInt
     sender.move(drive["lead_id"], at("13:00"), "two")
     assert sender.move(drive["lead_id"], at("15:00"), "one") == first
     assert booked(intake, drive)[-1] == ("confirmed", "03 19:00")
-    for change in (
-        lambda: sender.move(drive["lead_id"], at("16:00"), "one"),
-        lambda: sender.cancel(drive["lead_id"], "one"),
-    ):
-        with pytest.raises(IdempotencyConflict):
-            change()
+    with pytest.raises(IdempotencyConflict):
+        sender.move(drive["lead_id"], at("16:00"), "one")
+    with pytest.raises(IdempotencyConflict):
+        sender.cancel(drive["lead_id"], "one")
 
 
 @pytest.mark.requirement("visit-idempotency", "idempotency-owner")
@@ -419,9 +483,10 @@ def test_a_lead_with_several_visits_needs_the_id_of_one(new_intake: OpenIntake) 
     shown = sender.status(lead_id)
     assert shown["visit"]["appointment_id"] == id_of(talk)
     assert [each["appointment_id"] for each in shown["other_visits"]] == [id_of(drive)]
-    for change in (lambda: sender.cancel(lead_id), lambda: sender.move(lead_id, at("16:00"))):
-        with pytest.raises(MissingRequiredField):
-            change()
+    with pytest.raises(MissingRequiredField):
+        sender.cancel(lead_id)
+    with pytest.raises(MissingRequiredField):
+        sender.move(lead_id, at("16:00"))
     assert sender.cancel(lead_id, appointment_id=id_of(drive))["visit"]["status"] == "cancelled"
     assert sender.move(lead_id, at("16:00"))["visit"]["appointment_type"] == "sales", "only one is left"
     with pytest.raises(VisitNotFound):
@@ -453,7 +518,7 @@ def test_a_visit_that_an_unproved_duplicate_asked_for_does_not_stand_beside_the_
     assert intake.places("test_drive") == 4
 
 
-@pytest.mark.requirement("lead-status", "quarantine-reply")
+@pytest.mark.requirement("lead-status", "after-lead-quarantine")
 @pytest.mark.parametrize("decision", [None, release])
 def test_a_lead_in_quarantine_is_answered_as_any_other(new_intake: OpenIntake, decision: Any) -> None:
     seen, intake = [], new_intake(WITH_PEOPLE, confirms_by_mail=True)

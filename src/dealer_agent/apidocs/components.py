@@ -20,9 +20,8 @@ from dealer_agent.protocol.vocabulary import JSON_MODES, Vocabularies
 Json = dict[str, Any]
 
 
-_NUMBERS = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten")
-SKILL_COUNT = _NUMBERS[len(SKILLS)] if len(SKILLS) < len(_NUMBERS) else str(len(SKILLS))
-"""The number of skills, as a word up to ten."""
+SKILL_COUNT = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten")[len(SKILLS)]
+"""The number of skills, as a word."""
 
 
 def _read_parts() -> Json:

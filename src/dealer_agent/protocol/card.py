@@ -196,7 +196,7 @@ def _offers_extension(facts: CardFacts, terms: OfferTerms) -> dict[str, Any]:
     """The offers extension (docs/protocol.md#offers)."""
     return {
         "uri": OFFERS_EXTENSION,
-        "description": "Signed quotes with all-in prices, and holds of vehicles.",
+        "description": "Signed quotes with all-in prices, holds of vehicles, and what follows a lead.",
         "required": False,
         "params": {
             "quote_seconds": terms.quote_seconds,

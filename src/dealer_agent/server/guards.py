@@ -43,7 +43,7 @@ from dealer_agent.server.limits import ADDRESS_RULE, KNOWN_CLIENT
 from dealer_agent.server.log import LONGEST_CALLER, RequestLine
 from dealer_agent.server.named_extensions import named_extensions
 from dealer_agent.server.nonces import FileNonces, StoredNonces, key_of
-from dealer_agent.server.service import BAD_TOKENS_RULE, MALFORMED_LEADS_RULE, UNKNOWN_LEADS_RULE, Service
+from dealer_agent.server.service import BAD_TOKENS_RULE, MALFORMED_LEADS_RULE, Service
 from dealer_agent.server.signers import find_signer, replayed
 from dealer_agent.server.tokens import PREFIX, bearer_token
 
@@ -488,11 +488,6 @@ def count_malformed_lead(incoming: IncomingRequest) -> None:
     if incoming.policy.leads_a_day is not None:
         incoming.count(LEADS_A_DAY, incoming.client, -1)
     incoming.count(MALFORMED_LEADS_RULE, incoming.client)
-
-
-def count_unknown_lead(incoming: IncomingRequest) -> None:
-    """Counts a request about a lead that the caller has not sent against the rate of its IP address (429)."""
-    incoming.count(UNKNOWN_LEADS_RULE, incoming.address)
 
 
 def _count_refused(incoming: IncomingRequest) -> None:

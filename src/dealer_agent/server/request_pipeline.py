@@ -37,7 +37,6 @@ from dealer_agent.server.guards import (
     REQUEST_GUARDS,
     IncomingRequest,
     count_malformed_lead,
-    count_unknown_lead,
     names_offers,
     pass_all_guards,
     pass_guards,
@@ -45,7 +44,7 @@ from dealer_agent.server.guards import (
 )
 from dealer_agent.server.log import log_request
 from dealer_agent.server.named_extensions import named_extensions
-from dealer_agent.server.service import Service
+from dealer_agent.server.service import UNKNOWN_LEADS_RULE, Service
 from dealer_agent.skills import Asked, answer_offer, read, submit_lead
 from dealer_agent.storage.daily_counts import OK
 from dealer_agent.storage.transaction import current_span
@@ -221,7 +220,7 @@ async def _answer_offer(incoming: IncomingRequest) -> SkillResponse:
         with nullcontext() if incoming.span is None else incoming.span.step(request.skill.id):
             result = await answer_offer(service.dealer, asked)
     except LeadNotFound:
-        count_unknown_lead(incoming)
+        incoming.count(UNKNOWN_LEADS_RULE, incoming.address)
         await share_counts(incoming)
         raise
     service.counts.count(request.skill.id, OK, incoming.caller.identity, incoming.fields)
