@@ -77,6 +77,61 @@ export class IdempotencyConflict extends Refused {
   declare readonly code: "IDEMPOTENCY_CONFLICT";
 }
 
+/** This dealer has given this agent no quote with this id. Ask for a quote. */
+export class QuoteNotFound extends Refused {
+  declare readonly code: "QUOTE_NOT_FOUND";
+}
+
+/** The time of the quote has ended. Ask for a new quote: the price may be another one. */
+export class QuoteExpired extends Refused {
+  declare readonly code: "QUOTE_EXPIRED";
+}
+
+/**
+ * Another agent holds the vehicle. `details.until` says until when. Try again then, or offer the buyer another
+ * vehicle.
+ */
+export class HoldConflict extends Refused {
+  declare readonly code: "HOLD_CONFLICT";
+}
+
+/**
+ * This agent has no hold with this id. Use the `hold_id` of the response to `offer.hold`, with the same proof of
+ * who you are.
+ */
+export class HoldNotFound extends Refused {
+  declare readonly code: "HOLD_NOT_FOUND";
+}
+
+/** The hold has ended. `details.status` says why. Ask for a new quote. */
+export class HoldEnded extends Refused {
+  declare readonly code: "HOLD_ENDED";
+}
+
+/**
+ * The cursor of `inventory.changes` is too old, or the record of the stock does not reach back to it. Begin again
+ * without a cursor, and replace what you have of this dealer.
+ */
+export class CursorExpired extends Refused {
+  declare readonly code: "CURSOR_EXPIRED";
+}
+
+/**
+ * The agent has no more holds for today, or has held this vehicle in the last 24 hours. Wait for the seconds in
+ * `Retry-After`, which `details.retry_after_seconds` repeats.
+ */
+export class HoldLimit extends Refused {
+  declare readonly code: "HOLD_LIMIT";
+}
+
+/**
+ * Only an agent that proves who it is can hold a vehicle. Sign the request (Web Bot Auth), or send a token of the
+ * dealer or of an issuer that it trusts.
+ */
+export class CallerNotKnown extends Refused {
+  declare readonly code: "CALLER_NOT_KNOWN";
+}
+
 /** A2A: this agent keeps no tasks. Send messages without a `taskId`. */
 export class TaskNotFound extends Refused {
   declare readonly code: "TASK_NOT_FOUND";
