@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from functools import partial
 from time import perf_counter
 
+import msgspec
 from msgspec import UNSET, Struct
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
@@ -20,7 +21,7 @@ from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.offers import OFFERS_EXTENSION
 from dealer_agent.protocol.problems import Problem, validation_error
 from dealer_agent.protocol.response_bodies import SkillResponse, response_pieces
-from dealer_agent.protocol.skill import LEAD_SUBMIT, LeadSubmitRequest
+from dealer_agent.protocol.skill import INVENTORY_VEHICLE, LEAD_SUBMIT, LeadSubmitRequest
 from dealer_agent.protocol.task_list import TaskPage
 from dealer_agent.protocol.version_payloads import response_data
 from dealer_agent.protocol.vocabulary import Vocabulary
@@ -81,6 +82,8 @@ async def answer(incoming: IncomingRequest, receive: Receive) -> HttpResponse:
             return _success(incoming, await _submit_lead(incoming))
         if incoming.request.skill.is_extension:
             return _success(incoming, await _answer_offer(incoming))
+        if incoming.request.skill is INVENTORY_VEHICLE and names_offers(incoming):
+            return _success(incoming, await _read_with_hold(incoming))
         return _success(incoming, _read(incoming))
     except TaskPage as page:
         return _response(incoming, 200, (), incoming.binding.encode_result(incoming.call_id, [page.body]))
@@ -100,6 +103,8 @@ def decode_plain(incoming: IncomingRequest, body: bytes) -> bool:
         return False
     decoded = incoming.binding.decode_plain(body, incoming.service.vocabularies)
     if decoded is None:
+        return False
+    if decoded[1].skill is INVENTORY_VEHICLE and names_offers(incoming):
         return False
     incoming.body, incoming.decoded, incoming.request = body, decoded, decoded[1]
     return True
@@ -175,11 +180,30 @@ def _read(incoming: IncomingRequest) -> SkillResponse:
     return result
 
 
+class _Identified(Struct):
+    vehicle_id: str
+
+
+async def _read_with_hold(incoming: IncomingRequest) -> SkillResponse:
+    """The result of inventory.vehicle, and until when an agent holds the vehicle (docs/protocol.md#offer-held)."""
+    result, desk = _read(incoming), incoming.service.dealer.desk
+    assert desk is not None, "the dealer has the offers extension"
+    vehicle_id = msgspec.json.decode(result.data, type=_Identified).vehicle_id
+    held_until = await desk.held_until(vehicle_id, datetime.now(UTC), _seconds_left(incoming))
+    if held_until is None:
+        return result
+    return result._replace(data=b'%b,"held_until":"%b"}' % (result.data[:-1], held_until.encode()))
+
+
+def _seconds_left(incoming: IncomingRequest) -> float:
+    """The time that is left for a request."""
+    return incoming.service.settings.service.request_timeout_seconds - (perf_counter() - incoming.started)
+
+
 async def _submit_lead(incoming: IncomingRequest) -> SkillResponse:
     """Stores a lead in the time that is left for the request, and counts its outcome."""
     _check_offer(incoming)
     service = incoming.service
-    seconds = service.settings.service.request_timeout_seconds - (perf_counter() - incoming.started)
     # The task is of this request only.
     current_span.set(incoming.span)
     try:
@@ -190,7 +214,7 @@ async def _submit_lead(incoming: IncomingRequest) -> SkillResponse:
                 caller=incoming.caller,
                 quarantined=incoming.policy.is_quarantined,
                 body=incoming.body,
-                seconds=seconds,
+                seconds=_seconds_left(incoming),
                 names_offers=names_offers(incoming),
             )
     except (ContactConsentRequired, InvalidConsent):
@@ -212,10 +236,9 @@ def _check_offer(incoming: IncomingRequest) -> None:
 async def _answer_offer(incoming: IncomingRequest) -> SkillResponse:
     """Answers a skill of the offers extension in the time that is left for the request, and counts it."""
     service, request = incoming.service, incoming.request
-    seconds = service.settings.service.request_timeout_seconds - (perf_counter() - incoming.started)
     assert request.payload is not None, "the payload is checked before"
     current_span.set(incoming.span)
-    asked = Asked(request.payload, incoming.caller, datetime.now(UTC), seconds)
+    asked = Asked(request.payload, incoming.caller, datetime.now(UTC), _seconds_left(incoming))
     try:
         with nullcontext() if incoming.span is None else incoming.span.step(request.skill.id):
             result = await answer_offer(service.dealer, asked)
