@@ -160,7 +160,7 @@ def value_of(kind: Any, number: int) -> Any:
 def rows_of(table: Table, dealer_id: str, connection: Connection) -> Iterator[dict[str, Any]]:
     """Rows that fit together, with the same ids for each dealer, in several states, some without optional values."""
     optional = {column["name"] for column in inspect(connection).get_columns(table.name) if column["nullable"]}
-    keys = {column.name for column in table.primary_key} | {"token_hash", "document_hash"}
+    keys = {column.name for column in table.primary_key} | {"token_hash", "document_hash", "key_hash"}
     for number in range(4):
         made = {
             column.name: None if column.name in optional and number % 2 else value_of(column.type, number)
