@@ -17,7 +17,7 @@ from tests.acceptance.running import eventually, free_port
 from tests.server.dealership import NO_LIMITS, message, set_up
 
 from dealer_agent.protocol.errors import ERRORS
-from dealer_agent.protocol.skill import SKILLS
+from dealer_agent.protocol.skill import ALL_SKILLS
 from dealer_agent.server.log import (
     INTERVAL_SECONDS,
     MOST_ANSWERS,
@@ -129,10 +129,10 @@ def test_the_published_bound_holds_for_lines_of_every_kind_at_once(written: list
     for line in written:
         longest[line["event"]] = max(longest[line["event"]], len(json.dumps(line)))
     statuses = {row.http for row in ERRORS.values()} | {200, 400, 405, 408, 413, 415}
-    skills = len(SKILLS) + 1
+    skills = len(ALL_SKILLS) + 1
     refusals = sum(MOST_FAULTS if row.code == "INTERNAL_ERROR" else MOST_REFUSALS for row in ERRORS.values())
     # A code has its own status, and 200 over JSON-RPC; one code has five more.
-    lines = skills * (2 * refusals + 5 * MOST_REFUSALS) + len(SKILLS) * MOST_ANSWERS
+    lines = skills * (2 * refusals + 5 * MOST_REFUSALS) + len(ALL_SKILLS) * MOST_ANSWERS
     counts = skills * (2 * len(ERRORS) + len(statuses))
     bound = (lines * longest["request"] + counts * longest["requests not logged"]) / INTERVAL_SECONDS
     published = re.search(r"at most (\d+) KB a second", SETTINGS_DOCS.read_text("utf-8"))
