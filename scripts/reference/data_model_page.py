@@ -8,6 +8,7 @@ from sqlalchemy import Column, Table
 
 from dealer_agent.storage import schema
 from dealer_agent.storage.columns import is_sealed
+from dealer_agent.storage.stock import record_tables
 
 INTRODUCTION = """\
 The database has {tables} tables, the same on SQLite and PostgreSQL. Every primary key begins with `dealer_id`, so the
@@ -32,7 +33,8 @@ _COMMENTED = re.compile(r"((?:^#.*\n)+)^(\w+) = dealer_table\(", re.MULTILINE)
 
 def data_model_page() -> str:
     """`data-model.md`."""
-    comments = {name: _paragraph(comment) for comment, name in _COMMENTED.findall(inspect.getsource(schema))}
+    sources = "\n".join(map(inspect.getsource, (schema, record_tables)))
+    comments = {name: _paragraph(comment) for comment, name in _COMMENTED.findall(sources)}
     tables = schema.metadata.tables.values()
     return page(
         "Data model",

@@ -213,13 +213,13 @@ def _check_budget(tx: Transaction, caller: str, vehicle_id: str, rules: HoldRule
     same = [hold for hold in recent if hold.vehicle_id == vehicle_id]
     if same:
         words = "This agent has held this vehicle in the last 24 hours."
-        raise HoldLimit(words, _seconds_until(same[-1].created_at + BUDGET_TIME, tx.now))
+        raise HoldLimit.of(words, _seconds_until(same[-1].created_at + BUDGET_TIME, tx.now))
     given_back = next((hold for hold in recent if _was_quick(hold)), None)
     counted = [hold for hold in recent if hold is not given_back]
     if len(counted) >= rules.most:
         words = "This agent has no more holds for today."
         free_at = counted[len(counted) - rules.most].created_at if rules.most else tx.now
-        raise HoldLimit(words, _seconds_until(free_at + BUDGET_TIME, tx.now))
+        raise HoldLimit.of(words, _seconds_until(free_at + BUDGET_TIME, tx.now))
 
 
 def _was_quick(hold: StoredHold) -> bool:

@@ -138,13 +138,18 @@ def customer(number: int, last_name: str = LONG_NAME) -> dict[str, Any]:
     }
 
 
-def filled_dealer(folder: Path) -> Filled:
-    """The dealer, with its stock of three, and without leads."""
+def open_dealer(folder: Path) -> Filled:
+    """The dealer, with its stock of three, and without leads and files of feeds."""
     stocked_dealer(folder, MAIL)
     toml = folder / "dealer.toml"
     text = toml.read_text(encoding="utf-8")
     toml.write_text(text.replace('feed_ids = ["SOUTH"]\n', f'feed_ids = ["SOUTH"]\n{BOOKS}'), encoding="utf-8")
     (folder / "incoming").mkdir(mode=0o700)
-    filled = Filled(folder, load_settings(folder, {}))
+    return Filled(folder, load_settings(folder, {}))
+
+
+def filled_dealer(folder: Path) -> Filled:
+    """The dealer, with a refused file of its feed, an alert about it, and without leads."""
+    filled = open_dealer(folder)
     filled.take_feed_and_alert()
     return filled

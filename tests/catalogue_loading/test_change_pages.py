@@ -6,7 +6,7 @@ from itertools import count
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.feeds.recorded_days import VINS, Cars, RecordedDays, changes, dealer_named
@@ -83,16 +83,28 @@ class Mirror:
         raise AssertionError("there are always more pages")
 
 
+_full = dict.fromkeys(VINS, (20000, "North", False))
+reads = st.tuples(st.just("read"), st.integers(1, 3), st.booleans())
 steps = st.lists(
-    st.one_of(changes, st.tuples(st.just("read"), st.integers(1, 3)), st.sampled_from([("load",), ("policy",)])),
-    min_size=2,
-    max_size=14,
+    st.one_of(changes, changes, reads, reads, reads, st.just(("policy",)), st.just(("import", _full, "", 1))),
+    min_size=3,
+    max_size=16,
 )
+
+
+_less = dict.fromkeys(VINS[2:], (21000, "South", False))
+_read = ("read", 1, True)
+BETWEEN_PAGES = [("import", _full, "", 1), _read, ("import", _less, "", 1), _read, _read, ("undo", {}, "", 1), _read]
+BETWEEN_PAGES += [("hide", {}, VINS[5], 1), _read, _read, ("import", _full, "", 50), _read]
+POLICIES = [("import", _full, "", 1), _read, ("policy",), _read, ("policy",), ("read", 3, True), ("read", 3, True)]
+"""The policy changes, and changes back before the last page."""
 
 
 @pytest.mark.requirement("changes")
 @pytest.mark.requirement("changes-steady")
 @SAME_STORE
+@example(BETWEEN_PAGES)
+@example(POLICIES)
 @given(steps)
 def test_all_changes_in_order_give_what_a_search_over_everything_answers(store: Store, done: list[Any]) -> None:
     """The stock changes between pages: by imports, an undo, decisions about units, and the end of a held unit's day.
@@ -103,13 +115,14 @@ def test_all_changes_in_order_give_what_a_search_over_everything_answers(store: 
     mirror = Mirror(days)
     for kind, *values in done:
         match kind:
-            case "load":
-                mirror.loaded = days.revision
             case "policy":
                 days.profile = replaced_policy(days)
                 mirror.new_policy = True
             case "read":
-                if not mirror.page(*values)["more"]:
+                limit, is_newest = values
+                if is_newest:
+                    mirror.loaded = days.revision
+                if not mirror.page(limit)["more"]:
                     assert mirror.copy == days.listings_at(mirror.loaded)
             case _:
                 days.change(kind, *values)

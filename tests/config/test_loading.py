@@ -216,7 +216,8 @@ max_shrink = 0.2
         "line 12: rooftops[1].phones.sales: 2025550123 must be text in quotes",
         "line 17: rooftops[1].address.zip: '3720' is not a ZIP code; write '37203', or '37203-1234'",
         "line 20: auth.skills[0]: 'lead.sumbit' must be one of dealer.information, inventory.facets, "
-        "inventory.search, inventory.vehicle, lead.submit; did you mean lead.submit?",
+        "inventory.search, inventory.vehicle, lead.submit, inventory.changes, offer.quote, offer.hold, offer.release, "
+        "offer.status, lead.status, visit.move, visit.cancel; did you mean lead.submit?",
         'line 20: auth.skills: names skills that ask for a token, but mode is "none"; write mode = "bearer"',
         "line 21: auth.max_shrink: unknown key; it belongs under [policies]",
     ]

@@ -30,6 +30,7 @@ from dealer_agent.storage.offers import find_hold
 from dealer_agent.storage.tokens import create_token
 
 UNPRICED = "T-000"
+NAMED = {"a2a-extensions": OFFERS_EXTENSION}
 
 
 def extension_of(dealership: Dealership, path: str) -> Any:
@@ -339,7 +340,20 @@ def test_a_quoted_price_outlives_the_feed_and_not_the_vehicle(offering: Offered)
     assert error_of(other.hold(quotes[LEAF]["quote_id"], "leaf"))["code"] in ("QUOTE_NOT_FOUND", "VEHICLE_UNAVAILABLE")
 
 
-NAMED = {"a2a-extensions": OFFERS_EXTENSION}
+@pytest.mark.requirement("offer-held")
+def test_a_held_vehicle_says_so_to_those_that_name_the_extension(offering: Offered) -> None:
+    opened = offering()
+    agent, dealership = opened.agents[0], opened.dealership
+    asked = message("inventory.vehicle", vin=ACCORD)
+    before = dealership.post(asked, headers=NAMED)
+    assert "held_until" not in data_of(before)
+    assert before.headers["a2a-extensions"] == OFFERS_EXTENSION
+    hold = data_of(agent.hold(agent.quote(vin=ACCORD)["quote_id"], "one"))
+    held = data_of(dealership.post(asked, headers=NAMED))
+    plain = data_of(dealership.post(asked))
+    assert held == plain | {"held_until": hold["expires_at"]}
+    agent.ask("offer.release", hold_id=hold["hold_id"])
+    assert data_of(dealership.post(asked, headers=NAMED)) == plain
 
 
 @pytest.mark.requirement("offer-lead")

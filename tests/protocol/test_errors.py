@@ -35,6 +35,7 @@ TABLE = {
     "HOLD_CONFLICT": (409, -32000, -32000, False),
     "HOLD_NOT_FOUND": (404, -32000, -32000, False),
     "HOLD_ENDED": (409, -32000, -32000, False),
+    "CURSOR_EXPIRED": (410, -32000, -32000, False),
     "HOLD_LIMIT": (429, -32000, -32000, True),
     "CALLER_NOT_KNOWN": (403, -32000, -32000, False),
     "LEAD_NOT_FOUND": (404, -32000, -32000, False),

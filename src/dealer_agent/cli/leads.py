@@ -366,7 +366,8 @@ def _tell_when_final(dealer: OpenDealer) -> None:
 
     out.print(
         f"\nThe erasure becomes final {when_final(dealer.settings, dealer.store, datetime.now(UTC))}. Until then, a "
-        "person who has the key and the database's files can read remains in them."
+        "person who has the key and the database's files can read remains in them. --final makes it final at once, if "
+        "this machine may change the key."
     )
 
 

@@ -232,10 +232,12 @@ class SearchPage(Result, frozen=True, kw_only=True):
 
 
 class VehicleDetail(Vehicle, frozen=True, kw_only=True):
-    """The listing, and what the buyer's ZIP code adds."""
+    """The listing, and what the buyer's ZIP code adds. `held_until`: an agent holds the vehicle until then. Only for a
+    request that names the offers extension."""
 
     zip: str | None = None
     offered_price: int | None = None
+    held_until: str | None = None
 
 
 class TimeSlot(Result, frozen=True, kw_only=True):

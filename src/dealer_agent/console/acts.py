@@ -13,7 +13,7 @@ OPERATOR = "operator"
 ROLE_WORDS = {
     "owner": "everything, also people, tokens and settings",
     "manager": "leads, visits, stock, agents and privacy",
-    "sales": "leads and visits, if wanted of some rooftops only",
+    "sales": "leads and visits, of all rooftops or of some",
     "viewer": "stock, agents and demand, and no personal data",
     OPERATOR: "the list of all dealers, and their health",
 }

@@ -49,11 +49,29 @@ def masked(text: str | None) -> str:
     return " ".join(f"{word[0]}." for word in re.findall(r"\w+", text or "")[:3]) or "-"
 
 
+def browser(user_agent: str) -> str:
+    """The name of a browser and its system, such as `Chrome on Windows`; the text itself if neither is known."""
+    name = next((shown for part, shown in _BROWSERS.items() if part in user_agent), None)
+    system = next((shown for part, shown in _SYSTEMS.items() if part in user_agent), None)
+    return " on ".join(filter(None, (name, system))) or clipped(user_agent, 60) or "Unknown browser"
+
+
 def clipped(value: Any, longest: int) -> str:
     """A text of a stranger, cut so that a page stays small."""
     text = str(value)
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
+
+# Most browsers also name others, so the order counts.
+_BROWSERS = {"Edg": "Edge", "OPR/": "Opera", "Firefox": "Firefox", "Chrome": "Chrome", "Safari": "Safari"}
+_SYSTEMS = {
+    "iPhone": "iPhone",
+    "iPad": "iPad",
+    "Android": "Android",
+    "Windows": "Windows",
+    "Mac OS X": "Mac",
+    "Linux": "Linux",
+}
 
 _templates = Environment(
     loader=PackageLoader("dealer_agent.console"),
@@ -62,7 +80,7 @@ _templates = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_templates.filters |= {each.__name__: each for each in (money, moment, words, masked, clipped)}
+_templates.filters |= {each.__name__: each for each in (money, moment, words, masked, browser, clipped)}
 _templates.globals |= {"said_words": SAID, "version_of": version_of}
 
 

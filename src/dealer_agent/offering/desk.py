@@ -47,7 +47,7 @@ from dealer_agent.protocol.offers import (
 from dealer_agent.protocol.problems import Problem, validation_error
 from dealer_agent.protocol.timestamps import utc_text
 from dealer_agent.protocol.vehicle import Vehicle
-from dealer_agent.storage.offers import StoredQuote, add_quote
+from dealer_agent.storage.offers import StoredHold, StoredQuote, add_quote, hold_of_vehicle
 from dealer_agent.storage.store import Store
 
 MOST_PUBLISHED_KEYS: Final = 20
@@ -174,6 +174,16 @@ class OfferDesk:
         async with asyncio.timeout(seconds):
             found = await asyncio.to_thread(self._read, request.hold_id, caller.identity, now)
         return self._shown(found, catalogue, now)
+
+    async def held_until(self, vehicle_id: str, now: datetime, seconds: float) -> str | None:
+        """Until when an agent holds a vehicle."""
+        async with asyncio.timeout(seconds):
+            found = await asyncio.to_thread(self._hold_of, vehicle_id, now)
+        return None if found is None else utc_text(found.expires_at)
+
+    def _hold_of(self, vehicle_id: str, now: datetime) -> StoredHold | None:
+        with self.store.read(self.profile.id, now) as tx:
+            return hold_of_vehicle(tx, vehicle_id)
 
     def _read(self, hold_id: str, caller: str, now: datetime) -> QuotedHold:
         with self.store.read(self.profile.id, now) as tx:

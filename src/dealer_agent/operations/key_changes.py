@@ -165,7 +165,7 @@ def when_final(settings: Settings, store: Store, now: datetime) -> str:
         when += "(dealer-agent keys rotate --help)"
         return f"{when}, after {by:%Y-%m-%d}: the running service replaces the dealer's own key by then" if by else when
     if changeable_key_file(settings.installation or settings.folder, os.environ) and by:
-        return f"by {by:%Y-%m-%d}: the running service destroys the key by then. --final does it at once"
+        return f"by {by:%Y-%m-%d}: the running service destroys the key by then"
     return (
         "when the key is destroyed. The service does not do this by itself here: run dealer-agent leads erase --final"
     )

@@ -363,11 +363,12 @@ class HoldLimit(ProtocolError):
     retryable = True
     meaning = "The agent has no more holds for today, or has held this vehicle in the last 24 hours."
     action = "Wait for the seconds in `Retry-After`, which `details.retry_after_seconds` repeats."
-    example = ("This agent has no more holds for today.", 3600)
+    example = ("This agent has no more holds for today.", {"retry_after_seconds": 3600})
 
-    def __init__(self, message: str, seconds: int, **numbers: Any) -> None:
-        headers = (("retry-after", str(seconds)),)
-        super().__init__(message, {"retry_after_seconds": seconds}, headers=headers, **numbers)
+    @classmethod
+    def of(cls, message: str, seconds: int) -> Self:
+        """The refusal of a hold that may be asked for again after so many seconds."""
+        return cls(message, {"retry_after_seconds": seconds}, headers=(("retry-after", str(seconds)),))
 
 
 class CallerNotKnown(ProtocolError):

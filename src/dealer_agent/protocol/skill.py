@@ -94,10 +94,13 @@ class InventoryVehicleRequest(
 
 
 class VehicleDetail(Vehicle, frozen=True, kw_only=True, omit_defaults=True):
-    """The listing, and what the buyer's ZIP code adds."""
+    """The listing, and what the buyer's ZIP code adds. `held_until`: an agent holds the vehicle until then. Only for a
+    request that names the offers extension.
+    """
 
     zip: str | UnsetType = UNSET
     offered_price: Natural | UnsetType = UNSET
+    held_until: str | UnsetType = UNSET
 
 
 # Only for objects: a value of another type gets one problem, its wrong type.

@@ -13,12 +13,10 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import InitVar, dataclass, field
 from datetime import UTC, datetime
-from itertools import islice
 from time import perf_counter, time
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_plus
 
-from msgspec import UNSET
 from starlette.types import Scope
 
 from dealer_agent.callers import ANONYMOUS, Caller, Policy, signed
@@ -32,7 +30,7 @@ from dealer_agent.protocol.errors import AuthRequired, Forbidden, ProtocolError,
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.offers import OFFERS_EXTENSION
 from dealer_agent.protocol.problems import Problem, validation_error
-from dealer_agent.protocol.skill import LeadSubmitRequest, Skill
+from dealer_agent.protocol.skill import Skill
 from dealer_agent.protocol.task_list import TaskPage
 from dealer_agent.protocol.version_errors import extension_not_named
 from dealer_agent.protocol.version_payloads import version_error
@@ -43,6 +41,7 @@ from dealer_agent.server.client_address import client_address
 from dealer_agent.server.error_responses import NOT_VALID_HERE
 from dealer_agent.server.limits import ADDRESS_RULE, KNOWN_CLIENT
 from dealer_agent.server.log import LONGEST_CALLER, RequestLine
+from dealer_agent.server.named_extensions import named_extensions
 from dealer_agent.server.nonces import FileNonces, StoredNonces, key_of
 from dealer_agent.server.service import BAD_TOKENS_RULE, MALFORMED_LEADS_RULE, Service
 from dealer_agent.server.signers import find_signer, replayed
@@ -53,8 +52,6 @@ if TYPE_CHECKING:
     from dealer_agent.server.traces import Span
 
 A2A_JSON = "application/a2a+json"
-MOST_EXTENSIONS = 100
-"""How many of the extensions that a request names are read."""
 _SUPPORTED_VERSION = re.compile(r"1(\.[0-9]+)+", re.ASCII)
 # The first parameter of this name counts. parse_qs would take 20 ms for a long query.
 _VERSION_IN_QUERY = re.compile(rb"(?:^|&)A2A-Version=([^&]*)")
@@ -310,15 +307,8 @@ def check_activation(incoming: IncomingRequest) -> None:
         return
     if b"a2a-version" not in incoming.fields and not _VERSION_IN_QUERY.search(incoming.query):
         raise _unsupported_version()
-    if version.extension_uri not in named_extensions(incoming):
+    if version.extension_uri not in named_extensions(incoming.headers):
         raise extension_not_named(version)
-
-
-def named_extensions(incoming: IncomingRequest) -> list[str]:
-    """The extensions in the headers `A2A-Extensions`, at most MOST_EXTENSIONS."""
-    lines = (value.decode("latin-1") for name, value in incoming.headers if name == b"a2a-extensions")
-    named = (uri.strip() for line in lines for uri in line.split(",", MOST_EXTENSIONS))
-    return list(islice(named, MOST_EXTENSIONS))
 
 
 def _unsupported_version() -> VersionNotSupported:
@@ -409,18 +399,10 @@ def check_payload(incoming: IncomingRequest) -> None:
         raise error
 
 
-def check_lead_offer(incoming: IncomingRequest) -> None:
-    """Refuses a lead that names a quote or a hold, unless it names the offers extension and the dealer has it."""
-    payload = incoming.request.payload
-    if isinstance(payload, LeadSubmitRequest) and payload.offer is not UNSET and not names_offers(incoming):
-        words = f"is only for a request that names the extension {OFFERS_EXTENSION} in A2A-Extensions"
-        raise validation_error([Problem(("offer",), words, "additionalProperties")], "payload")
-
-
 def names_offers(incoming: IncomingRequest) -> bool:
     """Whether the request names the offers extension, and the dealer has it. Published versions do not have it."""
     has_it = incoming.service.dealer.desk is not None and incoming.binding.version is None
-    return has_it and b"a2a-extensions" in incoming.fields and OFFERS_EXTENSION in named_extensions(incoming)
+    return has_it and b"a2a-extensions" in incoming.fields and OFFERS_EXTENSION in named_extensions(incoming.headers)
 
 
 CALLER_GUARDS: tuple[Guard, ...] = (check_token, check_signature, check_policy)
@@ -438,7 +420,6 @@ REQUEST_GUARDS: tuple[Guard, ...] = (
     count_skill,
     count_invalid_lead,
     check_payload,
-    check_lead_offer,
 )
 
 

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from functools import partial
 from time import perf_counter
 
+import msgspec
 from msgspec import UNSET, Struct
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
@@ -18,8 +19,9 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 from dealer_agent.protocol.errors import AuthRequired, ContactConsentRequired, InvalidConsent, LeadNotFound
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.offers import OFFERS_EXTENSION
+from dealer_agent.protocol.problems import Problem, validation_error
 from dealer_agent.protocol.response_bodies import SkillResponse, response_pieces
-from dealer_agent.protocol.skill import LEAD_SUBMIT
+from dealer_agent.protocol.skill import INVENTORY_VEHICLE, LEAD_SUBMIT, LeadSubmitRequest
 from dealer_agent.protocol.task_list import TaskPage
 from dealer_agent.protocol.version_payloads import response_data
 from dealer_agent.protocol.vocabulary import Vocabulary
@@ -36,13 +38,13 @@ from dealer_agent.server.guards import (
     REQUEST_GUARDS,
     IncomingRequest,
     count_malformed_lead,
-    named_extensions,
     names_offers,
     pass_all_guards,
     pass_guards,
     share_counts,
 )
 from dealer_agent.server.log import log_request
+from dealer_agent.server.named_extensions import named_extensions
 from dealer_agent.server.service import UNKNOWN_LEADS_RULE, Service
 from dealer_agent.skills import Asked, answer_offer, read, submit_lead
 from dealer_agent.storage.daily_counts import OK
@@ -80,6 +82,8 @@ async def answer(incoming: IncomingRequest, receive: Receive) -> HttpResponse:
             return _success(incoming, await _submit_lead(incoming))
         if incoming.request.skill.is_extension:
             return _success(incoming, await _answer_offer(incoming))
+        if incoming.request.skill is INVENTORY_VEHICLE and names_offers(incoming):
+            return _success(incoming, await _read_with_hold(incoming))
         return _success(incoming, _read(incoming))
     except TaskPage as page:
         return _response(incoming, 200, (), incoming.binding.encode_result(incoming.call_id, [page.body]))
@@ -99,6 +103,8 @@ def decode_plain(incoming: IncomingRequest, body: bytes) -> bool:
         return False
     decoded = incoming.binding.decode_plain(body, incoming.service.vocabularies)
     if decoded is None:
+        return False
+    if decoded[1].skill is INVENTORY_VEHICLE and names_offers(incoming):
         return False
     incoming.body, incoming.decoded, incoming.request = body, decoded, decoded[1]
     return True
@@ -174,10 +180,30 @@ def _read(incoming: IncomingRequest) -> SkillResponse:
     return result
 
 
+class _Identified(Struct):
+    vehicle_id: str
+
+
+async def _read_with_hold(incoming: IncomingRequest) -> SkillResponse:
+    """The result of inventory.vehicle, and until when an agent holds the vehicle (docs/protocol.md#offer-held)."""
+    result, desk = _read(incoming), incoming.service.dealer.desk
+    assert desk is not None, "the dealer has the offers extension"
+    vehicle_id = msgspec.json.decode(result.data, type=_Identified).vehicle_id
+    held_until = await desk.held_until(vehicle_id, datetime.now(UTC), _seconds_left(incoming))
+    if held_until is None:
+        return result
+    return result._replace(data=b'%b,"held_until":"%b"}' % (result.data[:-1], held_until.encode()))
+
+
+def _seconds_left(incoming: IncomingRequest) -> float:
+    """The time that is left for a request."""
+    return incoming.service.settings.service.request_timeout_seconds - (perf_counter() - incoming.started)
+
+
 async def _submit_lead(incoming: IncomingRequest) -> SkillResponse:
     """Stores a lead in the time that is left for the request, and counts its outcome."""
+    _check_offer(incoming)
     service = incoming.service
-    seconds = service.settings.service.request_timeout_seconds - (perf_counter() - incoming.started)
     # The task is of this request only.
     current_span.set(incoming.span)
     try:
@@ -188,7 +214,7 @@ async def _submit_lead(incoming: IncomingRequest) -> SkillResponse:
                 caller=incoming.caller,
                 quarantined=incoming.policy.is_quarantined,
                 body=incoming.body,
-                seconds=seconds,
+                seconds=_seconds_left(incoming),
                 names_offers=names_offers(incoming),
             )
     except (ContactConsentRequired, InvalidConsent):
@@ -199,13 +225,20 @@ async def _submit_lead(incoming: IncomingRequest) -> SkillResponse:
     return result
 
 
+def _check_offer(incoming: IncomingRequest) -> None:
+    """Refuses a lead that names a quote or a hold, unless it names the offers extension and the dealer has it."""
+    payload = incoming.request.payload
+    if isinstance(payload, LeadSubmitRequest) and payload.offer is not UNSET and not names_offers(incoming):
+        words = f"is only for a request that names the extension {OFFERS_EXTENSION} in A2A-Extensions"
+        raise validation_error([Problem(("offer",), words, "additionalProperties")], "payload")
+
+
 async def _answer_offer(incoming: IncomingRequest) -> SkillResponse:
     """Answers a skill of the offers extension in the time that is left for the request, and counts it."""
     service, request = incoming.service, incoming.request
-    seconds = service.settings.service.request_timeout_seconds - (perf_counter() - incoming.started)
     assert request.payload is not None, "the payload is checked before"
     current_span.set(incoming.span)
-    asked = Asked(request.payload, incoming.caller, datetime.now(UTC), seconds)
+    asked = Asked(request.payload, incoming.caller, datetime.now(UTC), _seconds_left(incoming))
     try:
         with nullcontext() if incoming.span is None else incoming.span.step(request.skill.id):
             result = await answer_offer(service.dealer, asked)
@@ -263,7 +296,7 @@ def _extensions(incoming: IncomingRequest) -> Iterable[tuple[str, str]]:
     ours = incoming.service.vocabularies.extensions if version is None else frozenset({version.extension_uri})
     if version is None and incoming.service.dealer.desk is not None:
         ours |= {OFFERS_EXTENSION}
-    known = dict.fromkeys(uri for uri in named_extensions(incoming) if uri in ours)
+    known = dict.fromkeys(uri for uri in named_extensions(incoming.headers) if uri in ours)
     return (("a2a-extensions", ", ".join(known)),) if known else ()
 
 

@@ -15,6 +15,9 @@ from sqlalchemy import BigInteger, Boolean, Integer, LargeBinary, String
 from dealer_agent.storage.columns import ExternalText, UtcTime, columns, dealer_table, sealed
 from dealer_agent.storage.columns import metadata as metadata
 from dealer_agent.storage.console import tables as _  # noqa: F401 - with them, `metadata` has all tables
+from dealer_agent.storage.offer_tables import holds as holds
+from dealer_agent.storage.offer_tables import quotes as quotes
+from dealer_agent.storage.stock import record_tables as _record_tables  # noqa: F401
 
 FIRST_SCHEMA_VERSION = "0024"
 """The schema version of the first migration. A database with an older one cannot be upgraded."""
@@ -161,22 +164,6 @@ unit_changes = dealer_table(
     columns(UtcTime, "first_seen", "changed_at", "updated_at", "sold_at"),
     key=("vehicle_id",),
 )
-
-# The record of the stock: the earlier rows of `units`, with their documents. A change of a unit adds the row that it
-# replaces. `until` is the revision that replaced it: the row was valid from `revision` until then. The row of a sold
-# unit comes here when the unit is forgotten, and has no document. `document` is packed (`stock.packing`).
-recorded_units = dealer_table(
-    "recorded_units",
-    columns(ExternalText, "vehicle_id", "vin", "stock"),
-    columns(BigInteger, "revision", "until"),
-    columns(String, "action"),
-    columns(UtcTime, "first_seen", "changed_at", "updated_at"),
-    columns(LargeBinary, "document"),
-    key=("vehicle_id", "revision"),
-)
-
-# The first revision that the record has in full. A dealer without a row has its whole history.
-record_starts = dealer_table("record_starts", columns(BigInteger, "revision"))
 
 # The changes of the stock. `kind` is import, undo, or held: a person decided about a held unit, or its day has ended.
 # `undoes` is the revision that an undo took back. `current_at` is when the revision became the current one; NULL before
@@ -417,26 +404,6 @@ tokens = dealer_table(
     columns(LargeBinary, "token_hash"),
     columns(UtcTime, "created_at", "revoked_at", "expires_at", "used_at"),
     key=("token_id",),
-)
-
-# The quotes of `offer.quote`, with their signatures, and the holds of `offer.hold` (`storage.offers`). A unique index
-# allows one hold of a vehicle whose `ended_at` is not set.
-quotes = dealer_table(
-    "quotes",
-    columns(String, "quote_id"),
-    columns(ExternalText, "vehicle_id", "caller"),
-    columns(UtcTime, "created_at", "valid_until"),
-    columns(LargeBinary, "document"),
-    key=("quote_id",),
-)
-
-holds = dealer_table(
-    "holds",
-    columns(String, "hold_id", "quote_id", "status"),
-    columns(ExternalText, "vehicle_id", "caller", "ended_why"),
-    columns(LargeBinary, "key_hash", "request_hash"),
-    columns(UtcTime, "created_at", "expires_at", "ended_at"),
-    key=("hold_id",),
 )
 
 # What works once, as hashes, until it has expired (`storage.nonces`): the challenges of passkeys, and on PostgreSQL the

@@ -396,10 +396,14 @@ export interface SearchPage {
   vehicles: Vehicle[];
 }
 
-/** The listing, and what the buyer's ZIP code adds. */
+/**
+ * The listing, and what the buyer's ZIP code adds. `held_until`: an agent holds the vehicle until then. Only for a
+ * request that names the offers extension.
+ */
 export interface VehicleDetail extends Vehicle {
   zip?: string;
   offered_price?: number;
+  held_until?: string;
 }
 
 /** The result of the requested visit. Times have the UTC offset of the rooftop. */

@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Literal, NamedTuple, get_args
 
+from msgspec import UNSET
 from starlette.responses import Response
 
 from dealer_agent.callers.caller import read_identity
@@ -17,6 +18,7 @@ from dealer_agent.console.pages.lead_rows import (
     rows_of,
     write,
 )
+from dealer_agent.console.rendering import moment
 from dealer_agent.console.requests import ConsoleRequest, not_found, refuse
 from dealer_agent.console.time_line import time_line
 from dealer_agent.lead_intake.decisions import Decided, Decisions, reason_of
@@ -25,12 +27,13 @@ from dealer_agent.leads.plain_text import lines, short
 from dealer_agent.leads.received_lead import known_contact
 from dealer_agent.leads.records import VisitRecord
 from dealer_agent.leads.statuses import POSSIBLE, Mark, VisitAction
-from dealer_agent.leads.wording import VISITS, claimed_name
+from dealer_agent.leads.wording import VISITS, claimed_name, requested_periods
 from dealer_agent.operations.lead_documents import (
     WholeLead,
     allowed_text,
     identifying_members,
     lead_document,
+    name_of,
     read_whole_lead,
     review_words,
 )
@@ -53,6 +56,7 @@ MOST_SEARCHED = 250
 LONGEST_TEXT = 100
 LONGEST_NOTE = 2_000
 LONGEST_MESSAGE = 4_000
+LONGEST_NAME = 60
 LONGEST_FACT = 150
 MOST_FACTS = 40
 MOST_VISITS = 5
@@ -170,7 +174,7 @@ def _shown(request: ConsoleRequest, whole: WholeLead) -> dict[str, Any]:
     document, lead, page = lead_document(request.of, whole), whole.lead, request.page_number()
     entries = time_line(request.of, whole, request.sees)
     visits = [
-        VisitCard(visit, shown["starts"], _facts(shown["request"])[:MOST_ASKED], _possible(visit.state_at(request.now)))
+        VisitCard(visit, shown["starts"], _asked(request, visit), _possible(visit.state_at(request.now)))
         for visit, shown in zip(whole.details.visits, document["appointments"], strict=True)
         if request.sees(visit.rooftop) and not visit.is_off
     ]
@@ -179,6 +183,7 @@ def _shown(request: ConsoleRequest, whole: WholeLead) -> dict[str, Any]:
         "lead": lead,
         "received": document["received"],
         "agent": claimed_name(lead.source_agent or "") or "an unnamed agent",
+        "name": None if lead.customer is None else short(name_of(lead.customer), LONGEST_NAME),
         "customer": _contact_facts(document),
         "vehicle": _facts(identifying_members(document["vehicle"])),
         "wanted": _facts(document["vehicle_of_interest"]),
@@ -204,6 +209,24 @@ def _contact_facts(document: dict[str, Any]) -> list[tuple[str, str]]:
         (name, f"{text} (no consent to use it)" if refused.get(name) else text)
         for name, text in _facts(document["customer"])
     ]
+
+
+def _asked(request: ConsoleRequest, visit: VisitRecord) -> list[tuple[str, str]]:
+    """What the customer asked for. The title of the visit has its kind, and its time if it has one."""
+    asked = visit.read_request()
+    if asked is None:
+        return []
+    found: list[tuple[str, str]] = []
+    if visit.starts_at is None:
+        zones = {each.name: each.timezone for each in request.of.profile.rooftops}
+        for period in requested_periods(asked, zones.get(visit.rooftop, request.of.profile.timezone)):
+            ends = f" to {moment(request.of.local(period.end, visit.rooftop))}" if period.end else ""
+            found.append(("time", f"{moment(request.of.local(period.start, visit.rooftop))}{ends}"))
+    if asked.duration_minutes is not UNSET:
+        found.append(("minutes", f"{asked.duration_minutes:,}"))
+    if asked.notes is not UNSET:
+        found.append(("notes", short(asked.notes, LONGEST_FACT)))
+    return found[:MOST_ASKED]
 
 
 def _possible(state: str) -> list[VisitAction]:

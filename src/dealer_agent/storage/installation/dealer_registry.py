@@ -46,8 +46,6 @@ from dealer_agent.storage.schema import (
     jobs,
     metadata,
     outbox,
-    record_starts,
-    recorded_units,
     registered_dealers,
     replicas,
     revisions,
@@ -56,6 +54,7 @@ from dealer_agent.storage.schema import (
 )
 from dealer_agent.storage.statements import of_dealer, rows_of, upsert
 from dealer_agent.storage.stock.reading import read_revision
+from dealer_agent.storage.stock.record_tables import record_starts, recorded_units
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import InstallationTransaction, Transaction
 

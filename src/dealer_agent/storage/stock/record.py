@@ -27,7 +27,7 @@ from sqlalchemy import (
 
 from dealer_agent.inventory.listing import Unit
 from dealer_agent.storage.columns import time_of
-from dealer_agent.storage.schema import imports, record_starts, recorded_units, revisions, unit_changes, unit_documents
+from dealer_agent.storage.schema import imports, revisions, unit_changes, unit_documents
 from dealer_agent.storage.schema import units as current
 from dealer_agent.storage.statements import of_dealer
 from dealer_agent.storage.stock.packing import unpack
@@ -40,6 +40,7 @@ from dealer_agent.storage.stock.reading import (
     StockMark,
     read_confirmations,
 )
+from dealer_agent.storage.stock.record_tables import record_starts, recorded_units
 from dealer_agent.storage.stock.recorded_units import COPIED, FIND_REVISION, became_current
 from dealer_agent.storage.transaction import Transaction
 

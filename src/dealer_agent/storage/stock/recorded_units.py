@@ -13,9 +13,10 @@ from sqlalchemy.dialects.postgresql import insert as insert_or_update
 
 from dealer_agent.storage.clock import clock_problem
 from dealer_agent.storage.columns import UtcTime
-from dealer_agent.storage.schema import imports, record_starts, recorded_units, unit_changes, unit_documents, units
+from dealer_agent.storage.schema import imports, unit_changes, unit_documents, units
 from dealer_agent.storage.statements import of_dealer, upsert
 from dealer_agent.storage.stock.packing import pack
+from dealer_agent.storage.stock.record_tables import record_starts, recorded_units
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 
