@@ -230,6 +230,13 @@ def test_quotes_and_holds_of_another_agent_are_unknown(offering: Offered) -> Non
     assert data_of(two.hold(of_nobody["quote_id"], "two"))["status"] == "active"
 
 
+@pytest.mark.requirement("offer-owner")
+@pytest.mark.parametrize("hold_id", ["\0", "x\n", "x" * 65, "", "../x", "\u00e9"])
+def test_an_id_that_is_none_is_refused_before_the_database(offering: Offered, hold_id: str) -> None:
+    error = error_of(offering(agents=0).stranger.ask("offer.status", hold_id=hold_id))
+    assert (error["code"], error["details"]["instancePath"]) == ("SCHEMA_VALIDATION_FAILED", "/hold_id")
+
+
 @pytest.mark.requirement("offer-idempotency")
 def test_a_repeated_request_gets_the_same_hold(offering: Offered) -> None:
     one, two = offering().agents

@@ -282,6 +282,24 @@ class CursorExpired(Refused):
     kind = protocol.CursorExpired
 
 
+class LeadNotFound(Refused):
+    """`LEAD_NOT_FOUND`."""
+
+    kind = protocol.LeadNotFound
+
+
+class VisitNotFound(Refused):
+    """`VISIT_NOT_FOUND`."""
+
+    kind = protocol.VisitNotFound
+
+
+class VisitEnded(Refused):
+    """`VISIT_ENDED`."""
+
+    kind = protocol.VisitEnded
+
+
 class TaskNotFound(Refused):
     """`TASK_NOT_FOUND`."""
 

@@ -11,7 +11,7 @@ OFFERS_EXTENSION: Final = "https://proto.example/extensions/offers/v1"
 QUOTE_TYPE: Final = "offer-quote+jws"
 """The `typ` of the signature of a quote: the same key signs agent cards."""
 
-OfferId = Annotated[str, Meta(min_length=1, max_length=64)]
+OfferId = Annotated[str, Meta(max_length=64, pattern=r"^[0-9A-Za-z]+\Z")]
 BuyerRef = Annotated[str, Meta(min_length=1, max_length=200)]
 IdempotencyKey = Annotated[str, Meta(min_length=1, max_length=128)]
 Zip = Annotated[str, Meta(min_length=1, max_length=16)]
