@@ -2,38 +2,16 @@
 
 import json
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from tests.acceptance.conftest import Guarded
-from tests.acceptance.dealers import FORD_VIN, HONDA_VIN, stocked_dealer
-from tests.acceptance.running import Running, command_here, serving, succeed_here
+from tests.acceptance.dealers import FORD_VIN, HONDA_VIN
+from tests.acceptance.running import Running, command_here
 
 pytestmark = pytest.mark.outside_protocol("the commands ask and offers")
-
-OFFERS = """
-[offers]
-enabled = true
-
-[[pricing.lines]]
-label = "State tax"
-kind = "tax"
-payee = "government"
-rate = "0.0725"
-base = "price"
-"""
-
-
-@pytest.fixture(scope="module")
-def offering(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
-    """A service that makes offers, and a token of it."""
-    folder = stocked_dealer(tmp_path_factory.mktemp("offering"), OFFERS)
-    token = succeed_here("tokens", "create", "Acceptance Agent", "--dir", folder).strip()
-    with serving(folder) as running:
-        yield Guarded(running.url, token)
 
 
 def ask(dealer: Guarded, *words: str | Path, known: bool = True) -> subprocess.CompletedProcess[str]:
