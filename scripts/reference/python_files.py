@@ -16,6 +16,7 @@ from msgspec import Meta, Struct, UnsetType
 from msgspec.structs import fields
 from scripts.reference.other_agents import NOT_DEMANDED, WIDER
 
+from dealer_agent.protocol.offers import LeadOffer
 from dealer_agent.protocol.requests import (
     FILTER_MEANINGS,
     SORT_FIELDS,
@@ -27,7 +28,7 @@ from dealer_agent.protocol.requests import (
     TradeIn,
     VehicleOfInterest,
 )
-from dealer_agent.protocol.skill import SKILLS, SearchPage, VehicleDetail
+from dealer_agent.protocol.skill import ALL_SKILLS, SearchPage, VehicleDetail
 from dealer_agent.protocol.vehicle import FIELDS, Scalar, Vehicle
 
 FOLDER = Path(__file__).parents[2] / "src" / "dealer_agent" / "client"
@@ -61,13 +62,13 @@ _ADDED: dict[type[Struct], str] = {
     '    """The listings of the page that cannot be read. They are not in `vehicles`."""',
 }
 """Members that are not in the response."""
-_ARGUMENT_TYPES = (Filters, Customer, Consent, SourceAgent, VehicleOfInterest, TradeIn, Appointment)
+_ARGUMENT_TYPES = (Filters, Customer, Consent, SourceAgent, VehicleOfInterest, TradeIn, Appointment, LeadOffer)
 
 
 def python_files() -> dict[Path, str]:
     """The file and the text of each generated module."""
     results: dict[type[Struct], None] = {}
-    for skill in SKILLS:
+    for skill in ALL_SKILLS:
         _collect(skill.data, results)
     arguments: dict[type[Struct], None] = {}
     for kind in _ARGUMENT_TYPES:

@@ -36,6 +36,28 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
         yield Guarded(running.url, token)
 
 
+_OFFERS = """
+[offers]
+enabled = true
+
+[[pricing.lines]]
+label = "State tax"
+kind = "tax"
+payee = "government"
+rate = "0.0725"
+base = "price"
+"""
+
+
+@pytest.fixture(scope="session")
+def offering(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    """A service that makes offers, and a token of it."""
+    folder = stocked_dealer(tmp_path_factory.mktemp("offering"), _OFFERS)
+    token = succeed_here("tokens", "create", "Acceptance Agent", "--dir", folder).strip()
+    with serving(folder) as running:
+        yield Guarded(running.url, token)
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A dealer's folder with the stock of three."""

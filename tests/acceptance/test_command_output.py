@@ -29,6 +29,10 @@ OTHER_FORM = {
         [f"ask {skill}" for skill in ("information", "facets", "search", "vehicle", "lead")],
         "its JSON is that of the protocol: tests/acceptance/test_ask.py",
     ),
+    **dict.fromkeys(
+        [f"ask {skill}" for skill in ("quote", "hold", "release")],
+        "its JSON is that of the protocol: tests/acceptance/test_ask_offers.py",
+    ),
     "check": "its JSON is a report: tests/checker",
     "mcp": "it speaks MCP over its standard input and output",
     "init": "it writes files",

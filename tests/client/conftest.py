@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
+from tests.acceptance.conftest import offering as offering
 from tests.acceptance.running import PATIENCE_SECONDS, eventually, free_port, started
 
 

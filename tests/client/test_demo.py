@@ -12,6 +12,7 @@ from typing import Any
 
 import anyio
 import pytest
+from tests.acceptance.conftest import Guarded
 from tests.acceptance.running import command_here
 from tests.client.dealers import CONSENT, CUSTOMER
 
@@ -23,6 +24,7 @@ pytestmark = pytest.mark.outside_protocol("the client library")
 
 ROOT = Path(__file__).parents[2]
 DEMO_URL = "http://127.0.0.1:8080"
+OFFERS_URL = "https://dealer.example"
 
 
 @pytest.mark.parametrize("binding", PREFERRED)
@@ -89,9 +91,16 @@ def test_all_problems_of_a_request_come_at_once(demo: str) -> None:
     [("client-library.md", "asyncio"), ("client-library.md", "trio"), ("buyer-agent.md", "asyncio")],
 )
 def test_the_code_of_a_guide_runs_as_it_is_written(
-    demo: str, page: str, backend: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    demo: str,
+    offering: Guarded,
+    page: str,
+    backend: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
-    """All blocks of a page in their order, as in `python -m asyncio`."""
+    """All blocks of a page in their order, as in `python -m asyncio`. The demo makes no offers: another dealer does."""
+    monkeypatch.setenv("DEALER_AGENT_TOKEN", offering.token)
     assert command_here("keys", "directory", "--new", tmp_path / "agent.pem").returncode == 0
     text = (ROOT / "docs" / "how-to" / page).read_text("utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
@@ -100,7 +109,7 @@ def test_the_code_of_a_guide_runs_as_it_is_written(
     async def run() -> None:
         names: dict[str, Any] = {}
         for block in blocks:
-            source = block.replace(DEMO_URL, demo)
+            source = block.replace(DEMO_URL, demo).replace(OFFERS_URL, offering.url)
             code = compile(source, page, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
             result = types.FunctionType(code, names)()
             if inspect.isawaitable(result):

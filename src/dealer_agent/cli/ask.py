@@ -4,20 +4,41 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
-from dealer_agent.cli.ask_session import EXIT_CODES, LEAD, SEARCH, SESSION, VEHICLE, Exit, Session, show_words
+from dealer_agent.cli.ask_session import (
+    EXIT_CODES,
+    HOLD,
+    LEAD,
+    QUOTE,
+    SEARCH,
+    SESSION,
+    VEHICLE,
+    Exit,
+    Session,
+    show_words,
+)
 from dealer_agent.cli.command import Opening, command
 from dealer_agent.cli.tables import Columns, Table
-from dealer_agent.cli.terminal import counted, err, fail, plain
-from dealer_agent.client import DealerAgent
+from dealer_agent.cli.terminal import counted, err, fail, out, plain
+from dealer_agent.client import DealerAgent, SignedQuote
 from dealer_agent.client.discovery import web_address
 from dealer_agent.client.errors import NotADealerAgent
 from dealer_agent.client.result import SkippedListing
-from dealer_agent.client.results import DealerInformation, Facets, SearchPage, Vehicle, VehicleDetail
-from dealer_agent.mcp_tools.words import facet_text
+from dealer_agent.client.results import (
+    DealerInformation,
+    Facets,
+    Hold,
+    QuotedVehicle,
+    SearchPage,
+    Vehicle,
+    VehicleDetail,
+)
+from dealer_agent.mcp_tools.words import facet_text, readable_time
 from dealer_agent.protocol.requests import SORT_FIELDS, Appointment, Customer, VehicleOfInterest
 from dealer_agent.protocol.skill import (
     DEALER_INFORMATION,
@@ -46,7 +67,7 @@ def _ask(
         typer.Argument(metavar="URL", callback=_url, help="The address of the dealer agent, or of one of its cards."),
     ],
 ) -> None:
-    """Ask any dealer agent: who it is, what is in stock, for one vehicle, or to take a lead."""
+    """Ask any dealer agent: who it is, what is in stock, what a vehicle costs, to hold one, or to take a lead."""
     context.obj = url
 
 
@@ -118,8 +139,12 @@ def _print_vehicles(vehicles: Sequence[Vehicle], total: int, skip: int) -> None:
     Table.of(title, _COLUMNS, vehicles, empty="No vehicle matches.").show()
 
 
+def _vehicle_name(vehicle: Vehicle | QuotedVehicle) -> str:
+    return " ".join(str(value) for value in (vehicle.year, vehicle.make, vehicle.model, vehicle.trim) if value)
+
+
 _COLUMNS: Columns = {
-    "Vehicle": lambda each: " ".join(str(value) for value in (each.year, each.make, each.model, each.trim) if value),
+    "Vehicle": _vehicle_name,
     "Condition": lambda each: each.condition or None,
     "Price": lambda each: f"${each.price:,}" if isinstance(each.price, int) else None,
     "Miles": lambda each: f"{each.mileage:,}" if isinstance(each.mileage, int) else None,
@@ -161,6 +186,83 @@ def vehicle(session: Session) -> Any:
     if not session.part(VehicleOfInterest):
         raise typer.BadParameter("Give --vin, --stock or --vehicle-id.")
     return session.ask(INVENTORY_VEHICLE, session.given, VehicleDetail)
+
+
+@_skill("quote", QUOTE)
+def quote(
+    session: Session,
+    vin: Annotated[str, typer.Argument(metavar="VIN", help="The VIN of the vehicle.")],
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", dir_okay=False, help="Write the signed quote to this file, for dealer-agent offers verify."
+        ),
+    ] = None,
+) -> Any:
+    """Ask what one vehicle costs in all. The dealer keeps the price for a while."""
+    found = session.run(lambda agent: agent.quote(vin=vin, zip=session.given.get("zip")))
+    if file is not None:
+        try:
+            file.write_bytes(msgspec.json.format(msgspec.json.encode(found.document), indent=2) + b"\n")
+        except OSError as error:
+            fail(f"cannot write {file}: {error.strerror}")
+    _print_quote(found)
+    return found.document
+
+
+def _print_quote(quote: SignedQuote) -> None:
+    """Prints the lines of a quote, which of them are firm, and what is not in the total."""
+    rows = [
+        (line.label, line.payee.replace("_", " "), _dollars(line.amount), "firm" if line.firm else "estimated")
+        for line in quote.lines
+    ]
+    notes = [f"The price of ${_dollars(quote.price)} is valid until {_time(quote.valid_until)}."]
+    if quote.missing:
+        notes.append(f"Not in the total: {', '.join(plain(each) for each in quote.missing)}.")
+    notes.append(f"Quote {plain(quote.quote_id)}. To hold the vehicle: dealer-agent ask URL hold QUOTE_ID")
+    Table(
+        plain(_vehicle_name(quote.vehicle) or quote.vehicle.vehicle_id),
+        ("Line", "To", quote.currency, "Kind"),
+        [*rows, ("Total", None, _dollars(quote.total), None)],
+        notes=notes,
+    ).show()
+
+
+def _dollars(amount: float) -> str:
+    return f"{amount:,.2f}"
+
+
+def _time(text: str) -> str:
+    return plain(readable_time(text, UTC))
+
+
+@_skill("hold", HOLD)
+def hold(
+    session: Session, quote_id: Annotated[str, typer.Argument(metavar="QUOTE_ID", help="The id of a valid quote.")]
+) -> Any:
+    """Hold the vehicle of a quote. The dealer must know who asks: give --token, or --sign and --as."""
+    key = session.given.get("idempotency_key")
+    held = session.run(lambda agent: agent.hold(quote_id, idempotency_key=key))
+    _print_hold(held)
+    return held.to_dict()
+
+
+@_skill("release", SESSION)
+def release(
+    session: Session, hold_id: Annotated[str, typer.Argument(metavar="HOLD_ID", help="The id of the hold.")]
+) -> Any:
+    """End a hold of yours, so that others can have the vehicle."""
+    released = session.run(lambda agent: agent.release(hold_id))
+    _print_hold(released)
+    return released.to_dict()
+
+
+def _print_hold(hold: Hold) -> None:
+    until = f", until {_time(hold.expires_at)}" if hold.status in ("active", "became_lead") else ""
+    out.print(
+        f"Hold {plain(hold.hold_id)} of {plain(hold.vehicle_id)} for {_dollars(hold.price)} {plain(hold.currency)}: "
+        f"{plain(hold.status.replace('_', ' '))}{until}."
+    )
 
 
 @_skill("lead", LEAD)

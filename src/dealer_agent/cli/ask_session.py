@@ -24,7 +24,15 @@ from dealer_agent.client.errors import InvalidRequest, NotADealerAgent, Refused,
 from dealer_agent.client.result import Result
 from dealer_agent.mcp_tools.words import SkillData, result_text
 from dealer_agent.protocol.card import TOKEN_VARIABLE
-from dealer_agent.protocol.errors import VehicleNotFound, VehicleUnavailable
+from dealer_agent.protocol.errors import (
+    CallerNotKnown,
+    HoldConflict,
+    HoldEnded,
+    HoldLimit,
+    VehicleNotFound,
+    VehicleUnavailable,
+)
+from dealer_agent.protocol.offers import OfferHoldRequest, OfferQuoteRequest
 from dealer_agent.protocol.requests import (
     FILTER_MEANINGS,
     FILTERED,
@@ -256,6 +264,13 @@ _REST: Final = {
     "message": "The customer's message.",
     "idempotency_key": "The key of an earlier try, so that the lead is stored once.",
 }
+QUOTE = Opening(
+    _options(OfferQuoteRequest, {"zip": "The buyer's ZIP code, for taxes and charges there."}) | _COMMON, _session
+)
+HOLD = Opening(
+    _options(OfferHoldRequest, {"idempotency_key": "The key of an earlier try, so that there is one hold."}) | _COMMON,
+    _session,
+)
 LEAD = Opening(
     _options(Customer, _CUSTOMER, required=True)
     | _options(VehicleOfInterest, _NAMES_VEHICLE)
@@ -267,22 +282,41 @@ LEAD = Opening(
 
 
 def _fail(error: DealerAgentError, again: str) -> NoReturn:
-    """Ends the command with what went wrong. `again` are the arguments with which a lead can be sent again."""
+    """Ends the command with what went wrong. `again` are the arguments with which a request can be sent again."""
     if isinstance(error, InvalidRequest):
         raise typer.BadParameter(plain(str(error)))
     lines = [_what_happened(error)]
     if isinstance(error, Refused):
         lines += [f"  {_one_line(str(problem))}" for problem in error.problems]
-        if not error.problems and error.advice:
-            lines.append(error.advice.replace("`", ""))
+        lines += _facts_of(error)
+        advice = _ADVICE.get(error.code, error.advice)
+        if not error.problems and advice:
+            lines.append(advice.replace("`", ""))
         if error.error_id:
             lines.append(f"To ask the dealer about it, name {_one_line(error.error_id)}.")
     if error.may_have_arrived and error.idempotency_key:
         lines.append(
-            "The dealer may have the lead. To send it again without a second lead, repeat the command with "
+            "The dealer may have the request. To send it again without a second one, repeat the command with "
             f"--idempotency-key {error.idempotency_key} {again}"
         )
     fail("\n".join(lines), _exit_code(error))
+
+
+_ADVICE: Final = {
+    CallerNotKnown.code: "So that the dealer knows you, give --sign and --as, or --token with a token of the dealer."
+}
+"""What to do after an error, where the options of the command say it better than the protocol."""
+_FACTS: Final = {
+    HoldConflict.code: {"until": "Held until", "hold_id": "Your own hold of it"},
+    HoldEnded.code: {"status": "Why"},
+    HoldLimit.code: {"retry_after_seconds": "Seconds to wait"},
+}
+"""The members of `details` that the message of an error leaves out."""
+
+
+def _facts_of(error: Refused) -> list[str]:
+    found = {words: error.details.get(name) for name, words in _FACTS.get(error.code, {}).items()}
+    return [f"  {words}: {_one_line(str(value))}" for words, value in found.items() if isinstance(value, str | int)]
 
 
 def _what_happened(error: DealerAgentError) -> str:

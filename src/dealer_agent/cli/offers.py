@@ -98,29 +98,51 @@ def end(
 def verify(
     file: Annotated[Path, typer.Argument(help="The quote as JSON, or the whole response with it.", dir_okay=False)],
     keys: Annotated[
-        Path,
+        Path | None,
         typer.Option(
             "--keys", help="The dealer's keys, from its address /.well-known/offer-keys.json.", dir_okay=False
         ),
-    ],
+    ] = None,
+    url: Annotated[
+        str | None, typer.Option("--from", metavar="URL", help="The address of the dealer, to fetch its keys.")
+    ] = None,
 ) -> dict[str, Any]:
-    """Check that a quote was signed by the dealer with these keys, without asking the dealer."""
-    import msgspec
+    """Check that a quote was signed by the dealer: with keys that you have stored, or with those at its address."""
+    from dealer_agent.client.quotes import read_quote
 
-    from dealer_agent.client.quotes import read_quote, verify_quote
-
+    if (keys is None) == (url is None):
+        raise typer.BadParameter("Give either --keys or --from.")
     try:
-        quote, key_set = read_quote(file.read_bytes()), msgspec.json.decode(keys.read_bytes(), type=dict[str, Any])
+        quote = read_quote(file.read_bytes())
+        kid = _kid_by_file(quote, keys) if keys is not None else _kid_by_dealer(quote, str(url))
     except OSError as error:
         fail(f"cannot read {error.filename}: {error.strerror}")
-    except ValueError as error:
-        fail(f"{keys} is not a JSON Web Key Set: {error}")
-    kid = verify_quote(quote, key_set)
     ends = datetime.fromisoformat(str(quote["valid_until"]))
     is_valid = datetime.now(UTC) < ends
     out.print(f"The quote {plain(str(quote['quote_id']))} was signed with the key {plain(kid)}.")
     out.print(f"It {'is' if is_valid else 'was'} valid until {minute(ends)} UTC.")
     return {"quote_id": quote["quote_id"], "kid": kid, "valid_until": quote["valid_until"], "is_valid": is_valid}
+
+
+def _kid_by_file(quote: dict[str, Any], keys: Path) -> str:
+    """The id of the key in a file that has signed a quote. Raises QuoteNotVerified and OSError."""
+    import msgspec
+
+    from dealer_agent.client.quotes import verify_quote
+
+    try:
+        key_set = msgspec.json.decode(keys.read_bytes(), type=dict[str, Any])
+    except ValueError as error:
+        fail(f"{keys} is not a JSON Web Key Set: {error}")
+    return verify_quote(quote, key_set)
+
+
+def _kid_by_dealer(quote: dict[str, Any], url: str) -> str:
+    """The id of the dealer's key that has signed a quote. Raises QuoteNotVerified, NotADealerAgent and Unreachable."""
+    from dealer_agent.client import SyncDealerAgent
+
+    with SyncDealerAgent.discover(url, user_agent="offers-verify") as agent:
+        return agent.verify_quote(quote)
 
 
 def _change(dealer: OpenDealer, change: Any) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from dealer_agent.client import arguments, errors, results
 from dealer_agent.client.agent import DealerAgent
 from dealer_agent.client.card import Card
 from dealer_agent.client.errors import DealerAgentError
-from dealer_agent.client.responses import SkillResponse, SubmittedLead
+from dealer_agent.client.quotes import verify_quote
+from dealer_agent.client.responses import SignedQuote, SkillResponse, SubmittedLead
 from dealer_agent.client.signing import Signer
 from dealer_agent.client.sync_agent import SyncDealerAgent
 from dealer_agent.client.transport import HttpExchange, Retries
@@ -21,6 +22,7 @@ __all__ = [
     "DealerAgentError",
     "HttpExchange",
     "Retries",
+    "SignedQuote",
     "Signer",
     "SkillResponse",
     "SubmittedLead",
@@ -28,4 +30,5 @@ __all__ = [
     "arguments",
     "errors",
     "results",
+    "verify_quote",
 ]

@@ -1,6 +1,7 @@
-"""`DealerAgent`: one dealer's agent, and its five skills as methods."""
+"""`DealerAgent`: one dealer's agent, and its skills as methods."""
 
-from collections.abc import Callable, Collection, Coroutine, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Generator, Mapping
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -11,22 +12,47 @@ from dealer_agent.client import arguments
 from dealer_agent.client.arguments import Filters, SortOrder
 from dealer_agent.client.card import Binding, Card, origin
 from dealer_agent.client.discovery import find_card, web_address
-from dealer_agent.client.errors import DealerAgentError, InvalidRequest
-from dealer_agent.client.members import filter_members, json_value, search_members
-from dealer_agent.client.paging import LONGEST_PAGE, Vehicles, every_listing
-from dealer_agent.client.responses import SkillResponse, SubmittedLead, fitting_lead, read_response, request_body
-from dealer_agent.client.results import DealerInformation, Facets, SearchPage, VehicleDetail
+from dealer_agent.client.errors import InvalidRequest, QuoteNotVerified, noting
+from dealer_agent.client.members import filter_members, json_value, named_vehicle, search_members
+from dealer_agent.client.paging import LONGEST_PAGE, Vehicles, every_change, every_listing
+from dealer_agent.client.quotes import header_of, verify_quote
+from dealer_agent.client.responses import (
+    SignedQuote,
+    SkillResponse,
+    SubmittedLead,
+    fitting_lead,
+    read_response,
+    request_body,
+)
+from dealer_agent.client.results import (
+    DealerInformation,
+    Facets,
+    Hold,
+    LeadState,
+    SearchPage,
+    StockChanges,
+    VehicleDetail,
+)
 from dealer_agent.client.signing import Signer
 from dealer_agent.client.transport import OnExchange, Retries, Transport
 from dealer_agent.protocol.card import A2A_VERSION
 from dealer_agent.protocol.ids import new_ulid
+from dealer_agent.protocol.offers import LeadOffer
 from dealer_agent.protocol.requests import Appointment, Consent, Customer, Sort, SourceAgent, TradeIn, VehicleOfInterest
 from dealer_agent.protocol.skill import (
     DEALER_INFORMATION,
+    INVENTORY_CHANGES,
     INVENTORY_FACETS,
     INVENTORY_SEARCH,
     INVENTORY_VEHICLE,
+    LEAD_STATUS,
     LEAD_SUBMIT,
+    OFFER_HOLD,
+    OFFER_QUOTE,
+    OFFER_RELEASE,
+    OFFER_STATUS,
+    VISIT_CANCEL,
+    VISIT_MOVE,
     Skill,
 )
 
@@ -62,7 +88,10 @@ class DealerAgent:
 
     Every method raises a `DealerAgentError` (see `dealer_agent.client.errors`). Requests of the reading skills are sent
     again after a failure that a retry can mend. Leads are sent again only if the dealer surely did not store them, or
-    declares idempotency.
+    declares idempotency. Holds and changes of visits are sent again with the same idempotency key.
+
+    `quote`, `hold`, `lead_status`, `changes` and the methods like them need the offers extension
+    (docs/protocol.md#offers): a dealer without it (`card.makes_offers`) answers UnsupportedSkill.
 
     Results have the types of `dealer_agent.client.results`. An absent member is None. Unknown members of a response are
     ignored, and a word that this version does not know is kept as it is. Arguments have the types of
@@ -171,8 +200,8 @@ class DealerAgent:
         """Sends one request and reads its response. `Retries` calls it again after a temporary error."""
         message_id = new_ulid()
         headers = {"Content-Type": "application/json", "A2A-Version": A2A_VERSION}
-        if self.card.extension is not None:
-            headers["A2A-Extensions"] = self.card.extension
+        if extensions := self.card.extensions_of(skill):
+            headers["A2A-Extensions"] = ", ".join(extensions)
         received = await self._transport.send(
             "POST",
             self.card.request_url,
@@ -252,13 +281,79 @@ class DealerAgent:
         Raises VehicleNotFound, and VehicleUnavailable for a vehicle that was sold. Versions of the public protocol
         after 1.0 have no `zip`: their agents refuse it.
         """
-        given = {"vin": vin, "stock": stock, "vehicle_id": vehicle_id}
-        members = {name: value for name, value in given.items() if value is not None}
-        if not members:
-            raise InvalidRequest("Give a vin, a stock number or a vehicle_id.")
-        zip_code = {"zip": zip} if zip is not None else {}
-        response = await self.ask(INVENTORY_VEHICLE, members | zip_code, timeout=timeout)
-        return response.typed(VehicleDetail)
+        members = json_value(named_vehicle(vin, stock, vehicle_id) | {"zip": zip})
+        return (await self.ask(INVENTORY_VEHICLE, members, timeout=timeout)).typed(VehicleDetail)
+
+    async def quote(
+        self,
+        *,
+        vin: str | None = None,
+        stock: str | None = None,
+        vehicle_id: str | None = None,
+        zip: str | None = None,  # noqa: A002 - the name of the protocol
+        buyer_ref: str | None = None,
+        timeout: float | None = None,
+    ) -> SignedQuote:
+        """What one vehicle costs in all, line by line, for the buyer's ZIP code. The dealer keeps the price until
+        `valid_until`.
+
+        `document` of the quote is exactly what the dealer has signed: store it to prove the price later. `buyer_ref` is
+        your own name for the buyer, never an e-mail address or a phone number.
+
+        Raises VehicleNotFound, VehicleUnavailable, and SchemaValidationFailed for a vehicle without a price.
+        """
+        named = named_vehicle(vin, stock, vehicle_id)
+        members = json_value(named | {"zip": zip, "buyer_ref": buyer_ref})
+        return SignedQuote.of(await self.ask(OFFER_QUOTE, members, timeout=timeout))
+
+    async def verify_quote(self, quote: SignedQuote | Mapping[str, Any]) -> str:
+        """Checks that this dealer has signed exactly this quote, or this document of one. Returns the id of the key.
+
+        The key set must be on the origin of the card, in a folder above it. It says nothing about whether the quote is
+        still valid. It needs the extra `signatures`. `dealer_agent.client.verify_quote` does the same with a key set
+        that you have stored. Raises QuoteNotVerified and Unreachable.
+        """
+        document = quote.document if isinstance(quote, SignedQuote) else quote
+        header = header_of(document)
+        from dealer_agent.client.signatures import NoKey, key_set
+
+        try:
+            keys = await self._retries.read(lambda: key_set(self._transport, httpx.URL(self.card.url), header))
+        except NoKey as error:
+            raise QuoteNotVerified(f"The quote cannot be verified: {error}.") from None
+        return verify_quote(document, keys)
+
+    async def hold(
+        self,
+        quote_id: str,
+        *,
+        buyer_ref: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> Hold:
+        """Keeps the vehicle of a valid quote until `expires_at`. The dealer must know who calls: give `discover` a
+        `signer` or a `token`.
+
+        Without `idempotency_key`, the request gets a new one. It is sent again with the same key after a failure that
+        can pass, so there is one hold. After any other failure, `error.idempotency_key` is the key.
+
+        Raises CallerNotKnown, QuoteNotFound, QuoteExpired, VehicleUnavailable, HoldConflict if another agent holds the
+        vehicle, and HoldLimit. The last two can last for hours, and are never sent again.
+        """
+        key = idempotency_key if idempotency_key is not None else new_ulid()
+        members = json_value({"quote_id": quote_id, "buyer_ref": buyer_ref, "idempotency_key": key})
+        with noting(key):
+            return (await self.ask(OFFER_HOLD, members, timeout=timeout)).typed(Hold)
+
+    async def hold_status(self, hold_id: str, *, timeout: float | None = None) -> Hold:
+        """What became of a hold of this agent: see its `status`. Raises HoldNotFound."""
+        return (await self.ask(OFFER_STATUS, {"hold_id": hold_id}, timeout=timeout)).typed(Hold)
+
+    async def release(self, hold_id: str, *, timeout: float | None = None) -> Hold:
+        """Ends a hold of this agent. To end it again changes nothing. Raises HoldNotFound, and HoldEnded for a hold
+        that has ended in another way.
+        """
+        return (await self.ask(OFFER_RELEASE, {"hold_id": hold_id}, timeout=timeout)).typed(Hold)
 
     async def submit_lead(
         self,
@@ -270,12 +365,15 @@ class DealerAgent:
         trade_in: arguments.TradeIn | TradeIn | None = None,
         appointment: arguments.Appointment | Appointment | None = None,
         message: str | None = None,
+        offer: arguments.LeadOffer | LeadOffer | None = None,
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> SubmittedLead:
         """Sends the dealer a customer's request. The customer must have consented to exactly this.
 
-        `source_agent` is the name of the buyer agent. It gets the form that the dealer's version has.
+        `source_agent` is the name of the buyer agent. It gets the form that the dealer's version has. `offer` has the
+        `quote_id` or the `hold_id` that the lead is about. It needs a dealer that makes offers (`card.makes_offers`).
+        From such a dealer, an anonymous sender gets `lead_secret`, which proves to `lead_status` whose lead it is.
 
         Without `idempotency_key`, the lead gets a new one. The response has it, and so has every error. A retry with
         the same key does not make a second lead, if the dealer's agent keeps the protocol. Because others exist, the
@@ -287,6 +385,8 @@ class DealerAgent:
 
         After any other failure, `error.may_have_arrived` is true. Then send the same lead with `error.idempotency_key`.
         """
+        if offer is not None and not self.card.makes_offers:
+            raise InvalidRequest("This dealer makes no offers: send the lead without offer.")
         key = idempotency_key if idempotency_key is not None else new_ulid()
         given = {
             "customer": customer,
@@ -296,12 +396,96 @@ class DealerAgent:
             "trade_in": trade_in,
             "appointment": appointment,
             "message": message,
+            "offer": offer,
             "idempotency_key": key,
         }
         members = json_value(given)
-        try:
+        with noting(key):
             response = await self.ask(LEAD_SUBMIT, fitting_lead(members, self.card), timeout=timeout)
             return response.typed(SubmittedLead).sent_with(response.message, key)
-        except DealerAgentError as error:
-            error.idempotency_key = key
-            raise
+
+    async def lead_status(self, lead_id: str, *, secret: str | None = None, timeout: float | None = None) -> LeadState:
+        """What became of a lead that this agent has sent, and of its visit.
+
+        `secret` is the `lead_secret` of the response to the lead. An agent that signs or has a token needs none. Raises
+        LeadNotFound, also for a wrong secret.
+        """
+        members = json_value({"lead_id": lead_id, "secret": secret})
+        return (await self.ask(LEAD_STATUS, members, timeout=timeout)).typed(LeadState)
+
+    async def move_visit(
+        self,
+        lead_id: str,
+        appointment_at: str | datetime,
+        *,
+        duration_minutes: int | None = None,
+        appointment_id: str | None = None,
+        secret: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> LeadState:
+        """Gives the visit of a lead another time. The visit gets a new `appointment_id`. `secret` is as for
+        `lead_status`, and the key as for `hold`.
+
+        Raises AppointmentTimeUnavailable, whose `details` have free `alternatives`, VisitEnded, VisitNotFound,
+        LeadNotFound, and MissingRequiredField if the lead has several visits and `appointment_id` is not given.
+        """
+        given = {
+            "lead_id": lead_id,
+            "appointment_at": appointment_at,
+            "duration_minutes": duration_minutes,
+            "appointment_id": appointment_id,
+            "secret": secret,
+        }
+        return await self._change_visit(VISIT_MOVE, given, idempotency_key, timeout)
+
+    async def cancel_visit(
+        self,
+        lead_id: str,
+        *,
+        reason: str | None = None,
+        appointment_id: str | None = None,
+        secret: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> LeadState:
+        """Cancels the visit of a lead. The dealer's staff see the `reason`. `secret` is as for `lead_status`, and the
+        key as for `hold`.
+
+        Raises VisitEnded, VisitNotFound, LeadNotFound, and MissingRequiredField as `move_visit` does.
+        """
+        given = {"lead_id": lead_id, "reason": reason, "appointment_id": appointment_id, "secret": secret}
+        return await self._change_visit(VISIT_CANCEL, given, idempotency_key, timeout)
+
+    async def _change_visit(
+        self, skill: Skill, given: dict[str, Any], idempotency_key: str | None, timeout: float | None
+    ) -> LeadState:
+        """The lead after a change of its visit."""
+        key = idempotency_key if idempotency_key is not None else new_ulid()
+        members = json_value(given | {"idempotency_key": key})
+        with noting(key):
+            return (await self.ask(skill, members, timeout=timeout)).typed(LeadState)
+
+    async def changes(
+        self, *, cursor: str | None = None, limit: int | None = None, timeout: float | None = None
+    ) -> StockChanges:
+        """One page of the changes of the stock since a response, whose `cursor` you give. Without one, the whole stock
+        begins. Raises CursorExpired for an old cursor: then begin again, and replace your copy.
+        """
+        members = json_value({"cursor": cursor, "limit": limit})
+        return (await self.ask(INVENTORY_CHANGES, members, timeout=timeout)).typed(StockChanges)
+
+    def changes_all(
+        self, *, cursor: str | None = None, limit: int | None = None, timeout: float | None = None
+    ) -> AsyncGenerator[StockChanges]:
+        """All pages of `changes` until there are no more for now. Apply each page, then store its `cursor`.
+
+            async for page in agent.changes_all(cursor=stored): ...
+
+        `timeout` is that of each page.
+        """
+
+        async def page(since: str | None) -> StockChanges:
+            return await self.changes(cursor=since, limit=limit, timeout=timeout)
+
+        return every_change(page, cursor)

@@ -247,3 +247,11 @@ class Appointment(TypedDict):
     timezone: NotRequired[str | None]
     duration_minutes: NotRequired[int | None]
     notes: NotRequired[str | None]
+
+
+class LeadOffer(TypedDict):
+    """The quote or the hold that a lead is about. Of both, the hold decides. Only for a request that names the offers
+    extension. Other members are ignored."""
+
+    quote_id: NotRequired[str | None]
+    hold_id: NotRequired[str | None]

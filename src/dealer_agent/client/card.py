@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from dealer_agent.client.errors import NotADealerAgent
+from dealer_agent.protocol.offers import OFFERS_EXTENSION
 from dealer_agent.protocol.skill import SKILL_BY_ID, SKILLS, Skill
 from dealer_agent.protocol.vocabulary import AUTOAGENT
 
@@ -67,7 +68,8 @@ class Card:
     types: `proto` or `autoagent`. `extension` is the URI of the protocol's extension, and `revision` the version in it,
     such as (1, 3). Each is None if the card does not name it. `declares_idempotency` says whether the dealer declares
     that it stores a lead once for each idempotency key: `params.idempotency` of the extension is true. `skills` are the
-    ids of the offered skills. `document` is the card as received.
+    ids of the offered skills. `makes_offers` says whether the card lists the offers extension. `document` is the card
+    as received.
     """
 
     url: str
@@ -79,6 +81,7 @@ class Card:
     revision: tuple[int, int] | None
     declares_idempotency: bool
     skills: frozenset[str]
+    makes_offers: bool
     document: dict[str, Any] = field(repr=False)
 
     @property
@@ -86,6 +89,13 @@ class Card:
         """Whether a lead has the object `source_agent` of versions from 1.1 on, and not the agent's name."""
         found = _PROFILE_URI.search(self.extension or "")
         return found is not None and found["name"] == "aap"
+
+    def extensions_of(self, skill: Skill) -> tuple[str, ...]:
+        """The URIs of the extensions that a request names. A lead names the offers too: it can then have an `offer`,
+        and an anonymous sender gets the `lead_secret`.
+        """
+        offers = (OFFERS_EXTENSION,) if self.makes_offers and (skill.is_lead or skill.is_extension) else ()
+        return (() if self.extension is None else (self.extension,)) + offers
 
     @property
     def request_url(self) -> httpx.URL:
@@ -129,6 +139,7 @@ def read_card(body: bytes, url: str, binding: Binding | None, origins: Collectio
         revision=(int(profile["major"]), int(profile["minor"])) if profile and profile["major"] else None,
         declares_idempotency=extension is not None and (extension.params or {}).get("idempotency") is True,
         skills=frozenset(skills),
+        makes_offers=any(each.uri == OFFERS_EXTENSION for each in _extensions(card)),
         document=document,
     )
 
@@ -201,9 +212,13 @@ def _choose_vendor(card: _Card) -> str:
     return AUTOAGENT.name
 
 
+def _extensions(card: _Card) -> list[_Extension]:
+    return (card.capabilities and card.capabilities.extensions) or []
+
+
 def _choose_extension(card: _Card, vendor: str) -> _Extension | None:
     """The protocol's extension that belongs to the vocabulary, else the first one."""
-    extensions = (card.capabilities and card.capabilities.extensions) or []
+    extensions = [each for each in _extensions(card) if each.uri != OFFERS_EXTENSION]
     known = [each for each in extensions if _PROFILE_URI.search(each.uri) or "skills" in (each.params or {})]
     # Requests name the URI in a header, which other characters would break.
     known = [each for each in known if each.uri.isascii() and each.uri.isprintable()]

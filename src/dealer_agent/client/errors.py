@@ -19,7 +19,8 @@ Errors can be pickled, copied and compared.
 
 # ruff: noqa: N818 - the errors of this tree have the names of conditions
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar, Final, NamedTuple
 
 from dealer_agent.correctable import CorrectableError
@@ -44,8 +45,8 @@ def _remade(kind: type["DealerAgentError"], args: tuple[Any, ...]) -> "DealerAge
 class DealerAgentError(CorrectableError):
     """The root of all errors of the client library. Errors of the same class with the same members are equal.
 
-    `idempotency_key` is the key of the lead that was sent, else None. `may_have_arrived` is False if the dealer surely
-    did not store this lead. To send the lead again, use the same key.
+    `idempotency_key` is the key of the lead, the hold or the change of a visit that was sent, else None.
+    `may_have_arrived` is False if the dealer surely did not store it. To send it again, use the same key.
     """
 
     idempotency_key: str | None = None
@@ -78,6 +79,16 @@ class DealerAgentError(CorrectableError):
 
     def __hash__(self) -> int:
         return hash((type(self), self.args))
+
+
+@contextmanager
+def noting(idempotency_key: str) -> Iterator[None]:
+    """Gives an error of the client the idempotency key of the request."""
+    try:
+        yield
+    except DealerAgentError as error:
+        error.idempotency_key = idempotency_key
+        raise
 
 
 def _members(error: DealerAgentError) -> dict[str, Any]:
@@ -276,10 +287,52 @@ class IdempotencyConflict(Refused):
     kind = protocol.IdempotencyConflict
 
 
+class QuoteNotFound(Refused):
+    """`QUOTE_NOT_FOUND`."""
+
+    kind = protocol.QuoteNotFound
+
+
+class QuoteExpired(Refused):
+    """`QUOTE_EXPIRED`."""
+
+    kind = protocol.QuoteExpired
+
+
+class HoldConflict(Refused):
+    """`HOLD_CONFLICT`. `details` has `until`: another agent holds the vehicle until then."""
+
+    kind = protocol.HoldConflict
+
+
+class HoldNotFound(Refused):
+    """`HOLD_NOT_FOUND`."""
+
+    kind = protocol.HoldNotFound
+
+
+class HoldEnded(Refused):
+    """`HOLD_ENDED`. `details` has `status`: how the hold has ended."""
+
+    kind = protocol.HoldEnded
+
+
 class CursorExpired(Refused):
     """`CURSOR_EXPIRED`."""
 
     kind = protocol.CursorExpired
+
+
+class HoldLimit(Refused):
+    """`HOLD_LIMIT`. The client does not send the request again: `retry_after` can be hours."""
+
+    kind = protocol.HoldLimit
+
+
+class CallerNotKnown(Refused):
+    """`CALLER_NOT_KNOWN`."""
+
+    kind = protocol.CallerNotKnown
 
 
 class LeadNotFound(Refused):
@@ -295,7 +348,7 @@ class VisitNotFound(Refused):
 
 
 class VisitEnded(Refused):
-    """`VISIT_ENDED`."""
+    """`VISIT_ENDED`. `details` has `reason`: `begun`, `cancelled` or `moved`."""
 
     kind = protocol.VisitEnded
 

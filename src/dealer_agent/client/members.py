@@ -35,6 +35,13 @@ def json_value(value: Any, pointer: str = "") -> Any:
     return value.isoformat()
 
 
+def named_vehicle(vin: str | None, stock: str | None, vehicle_id: str | None) -> dict[str, Any]:
+    """The members that name a vehicle. Raises InvalidRequest if none does."""
+    if vin is None and stock is None and vehicle_id is None:
+        raise InvalidRequest("Give a vin, a stock number or a vehicle_id.")
+    return {"vin": vin, "stock": stock, "vehicle_id": vehicle_id}
+
+
 def filter_members(filters: Mapping[str, Any]) -> dict[str, Any]:
     """The member `filters` of a request. Raises InvalidRequest for an unknown filter or a wrong value."""
     for name in filters:

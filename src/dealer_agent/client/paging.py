@@ -1,12 +1,15 @@
-"""All pages of a search, although the stock can change between two pages (docs/protocol.md#gap-changing-stock)."""
+"""All pages of a search, although the stock can change between two pages (docs/protocol.md#gap-changing-stock).
+
+All pages of the changes of the stock, too.
+"""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 
 import msgspec
 
-from dealer_agent.client.errors import SearchIncomplete
+from dealer_agent.client.errors import MalformedResponse, SearchIncomplete
 from dealer_agent.client.result import SkippedListing
-from dealer_agent.client.results import SearchPage, Vehicle
+from dealer_agent.client.results import SearchPage, StockChanges, Vehicle
 
 LONGEST_PAGE = 100
 """The size of a page that the client asks for. A dealer can send less."""
@@ -91,3 +94,17 @@ async def every_listing(get_page: GetPage, most: int) -> AsyncGenerator[Listing]
         "missing. Search again.",
         seen=len(seen),
     )
+
+
+async def every_change(
+    get_page: Callable[[str | None], Awaitable[StockChanges]], cursor: str | None
+) -> AsyncGenerator[StockChanges]:
+    """Every page of changes since a cursor. Raises MalformedResponse for a dealer that never comes to an end."""
+    while True:
+        page = await get_page(cursor)
+        if page.more and page.cursor == cursor:
+            raise MalformedResponse("The dealer repeats a page of changes: its cursor is the one that was sent.")
+        yield page
+        if not page.more:
+            return
+        cursor = page.cursor

@@ -4,11 +4,9 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
 from typing import Any
 
-import jwt
 import msgspec
-import rfc8785
 
-from dealer_agent.client.errors import QuoteNotVerified
+from dealer_agent.client.errors import InvalidRequest, QuoteNotVerified
 from dealer_agent.protocol.offers import QUOTE_TYPE
 
 ALGORITHMS = ("ES256",)
@@ -36,18 +34,21 @@ def quote_in(document: Any) -> dict[str, Any]:
 
 def header_of(quote: Mapping[str, Any]) -> dict[str, Any]:
     """The header of a quote's signature: its `kid` and the address of its keys, `jku`. Raises QuoteNotVerified."""
+    jwt, _ = _packages()
     try:
-        return jwt.get_unverified_header(str(quote.get("signature", "")))
+        header: dict[str, Any] = jwt.get_unverified_header(str(quote.get("signature", "")))
     except jwt.PyJWTError as error:
         raise QuoteNotVerified(f"The signature of the quote cannot be read: {error}") from None
+    return header
 
 
 def verify_quote(quote: Mapping[str, Any], keys: Mapping[str, Any]) -> str:
     """Checks that one of the dealer's `keys` (a JSON Web Key Set) has signed exactly this quote. Returns its `kid`.
 
     It shows that the dealer has given this quote. It says nothing about whether the quote is still valid.
-    Raises QuoteNotVerified.
+    Raises QuoteNotVerified, and InvalidRequest without the packages of the extra.
     """
+    jwt, rfc8785 = _packages()
     header = header_of(quote)
     if header.get("typ") != QUOTE_TYPE:
         raise QuoteNotVerified(f"The signature is none of a quote: its typ is not {QUOTE_TYPE}.")
@@ -65,6 +66,16 @@ def verify_quote(quote: Mapping[str, Any], keys: Mapping[str, Any]) -> str:
     if signed != content or not _is_canonical(str(quote["signature"])):
         raise QuoteNotVerified("The quote is not the one that was signed.")
     return str(found.key_id)
+
+
+def _packages() -> tuple[Any, Any]:
+    """The modules of the extra. The client library works without it."""
+    try:
+        import jwt
+        import rfc8785
+    except ModuleNotFoundError:
+        raise InvalidRequest("verify_quote needs more packages: pip install 'dealer-agent[signatures]'") from None
+    return jwt, rfc8785
 
 
 def _is_canonical(jws: str) -> bool:

@@ -18,7 +18,7 @@ from dealer_agent.client.card import Card
 from dealer_agent.client.decoding import decode_lenient
 from dealer_agent.client.errors import REFUSALS, MalformedResponse, Refused, ReportedProblem, Unreachable
 from dealer_agent.client.result import Result
-from dealer_agent.client.results import LeadReceipt
+from dealer_agent.client.results import LeadReceipt, Quote
 from dealer_agent.client.transport import Received
 from dealer_agent.protocol.errors import ERRORS
 from dealer_agent.protocol.skill import Skill
@@ -71,6 +71,18 @@ class SubmittedLead(LeadReceipt, frozen=True, kw_only=True):
     def sent_with(self, message: str | None, key: str) -> Self:
         """The same response with what is not in its data."""
         return msgspec.structs.replace(self, message=message, idempotency_key=key)
+
+
+class SignedQuote(Quote, frozen=True, kw_only=True):
+    """A quote. `document` is exactly what was received, which is what the dealer has signed: store this one."""
+
+    document: dict[str, Any]
+
+    @classmethod
+    def of(cls, response: SkillResponse) -> Self:
+        """The quote in a response. Raises MalformedResponse."""
+        quote = response.typed(Quote)
+        return cls(**{name: getattr(quote, name) for name in Quote.__struct_fields__}, document=response.data)
 
 
 def fitting_lead(members: dict[str, Any], card: Card) -> dict[str, Any]:

@@ -273,3 +273,121 @@ class LeadReceipt(Result, frozen=True, kw_only=True):
     appointment: AppointmentReply | None = None
     dealer: DealerContact | None = None
     lead_secret: str | None = None
+
+
+class StockChange(Result, frozen=True, kw_only=True):
+    """A listing that was added, changed or removed. `vehicle` is the listing as it is now; absent if it was
+    removed."""
+
+    vehicle_id: str
+    change: str
+    vehicle: Vehicle | None = None
+
+
+class StockChanges(Result, frozen=True, kw_only=True):
+    """A page of changes, in the order in which to apply them. With `more`, ask at once with this `cursor`. Without
+    `more`, all changes together give what a search over everything answers. Ask again later."""
+
+    changes: tuple[StockChange, ...]
+    cursor: str
+    more: bool
+
+
+class QuotedVehicle(Result, frozen=True, kw_only=True):
+    """The vehicle of a quote, as it was when the quote was made."""
+
+    vehicle_id: str
+    vin: str | None = None
+    stock: str | None = None
+    year: int | None = None
+    make: str | None = None
+    model: str | None = None
+    trim: str | None = None
+    condition: str | None = None
+    mileage: int | None = None
+
+
+class PriceLine(Result, frozen=True, kw_only=True):
+    """A part of the all-in price. A firm line does not change while the quote is valid; others are estimates."""
+
+    label: str
+    kind: str
+    payee: str
+    amount: int | float
+    firm: bool
+    legal_basis: str | None = None
+
+
+class Jurisdiction(Result, frozen=True, kw_only=True):
+    """The place whose taxes and charges the lines are: that of the buyer's ZIP code, else that of the rooftop."""
+
+    of: str
+    state: str | None = None
+    zip: str | None = None
+
+
+class Quote(Result, frozen=True, kw_only=True):
+    """The all-in price of a vehicle. The dealer keeps `price` until `valid_until`, unless the vehicle is gone. `total`
+    is the sum of the lines. If it is not `complete`, `missing` names what is not in it. `stock_at` is when the feed
+    last confirmed the vehicle. `signature` is a JWS (RFC 7515) of all other members."""
+
+    quote_id: str
+    vehicle: QuotedVehicle
+    price: int | float
+    lines: tuple[PriceLine, ...]
+    total: int | float
+    complete: bool
+    missing: tuple[str, ...]
+    jurisdiction: Jurisdiction
+    currency: str
+    created_at: str
+    valid_until: str
+    terms: str
+    stock_at: str | None = None
+    buyer_ref: str | None = None
+    signature: str | None = None
+
+
+class Hold(Result, frozen=True, kw_only=True):
+    """A hold of a vehicle. It holds until `expires_at` while `status` is `active` or `became_lead`."""
+
+    hold_id: str
+    quote_id: str
+    vehicle_id: str
+    price: int | float
+    currency: str
+    created_at: str
+    expires_at: str
+    status: str
+    terms: str
+
+
+class VisitPlace(Result, frozen=True, kw_only=True):
+    """The rooftop of a visit."""
+
+    name: str
+    address: PostalAddress | None = None
+
+
+class LeadVisit(Result, frozen=True, kw_only=True):
+    """A visit as it is now. `at` has the UTC offset of the rooftop; a visit without a time has none. `alternatives`
+    are free times, if the visit needs another one."""
+
+    appointment_id: str
+    appointment_type: str
+    status: str
+    place: VisitPlace
+    at: str | None = None
+    duration_minutes: int | None = None
+    alternatives: tuple[str, ...] | None = None
+
+
+class LeadState(Result, frozen=True, kw_only=True):
+    """What became of a lead. `visit` is its newest visit that can still be changed, else its newest one, or the one
+    that was just moved or cancelled. `other_visits` are the others that can still be changed."""
+
+    lead_id: str
+    status: str
+    received_at: str
+    visit: LeadVisit | None = None
+    other_visits: tuple[LeadVisit, ...] | None = None

@@ -1,6 +1,7 @@
 """Verifies the signature of an agent card (docs/protocol.md#card-signatures). It needs the extra `signatures`."""
 
 from base64 import urlsafe_b64encode
+from collections.abc import Mapping
 from typing import Any
 
 import httpx
@@ -40,7 +41,7 @@ async def verified(pool: Transport, received: Received) -> bytes:
             protected, value = str(signature["protected"]), str(signature["signature"])
             header = jwt.get_unverified_header(f"{protected}..{value}")
             key = await _key(pool, received.url, header)
-        except (TypeError, KeyError, jwt.PyJWTError, _NoKey) as error:
+        except (TypeError, KeyError, jwt.PyJWTError, NoKey) as error:
             reason = str(error)
             continue
         for text in texts:
@@ -54,25 +55,37 @@ async def verified(pool: Transport, received: Received) -> bytes:
     raise CardNotVerified(f"No signature of the card at {received.url} is valid: {reason[:200]}")
 
 
-class _NoKey(Exception):  # noqa: N818 - it only ends the look at one signature
+class NoKey(Exception):  # noqa: N818 - it only ends the look at one signature
     """A signature whose key cannot be read. The message says why."""
 
 
-async def _key(pool: Transport, card_url: httpx.URL, header: dict[str, Any]) -> jwt.PyJWK:
-    """The public key of a signature, from the key set that its header names. Raises _NoKey."""
+async def key_set(pool: Transport, card_url: httpx.URL, header: Mapping[str, Any]) -> dict[str, Any]:
+    """The key set that the header of a signature names, on the origin of the card, in a folder above it.
+
+    Raises NoKey and Unreachable.
+    """
     jku = parse_url(str(header.get("jku", "")))
     if jku is None or not _is_above(jku, card_url):
-        raise _NoKey("its key set (jku) is not on the origin of the card, in a folder above it")
+        raise NoKey("its key set (jku) is not on the origin of the card, in a folder above it")
     received = await pool.send("GET", jku, most=MOST_KEYS_BYTES, headers={"Accept": "application/json"})
     if received.status != 200:
-        raise _NoKey(f"its key set answered {received.status}")
+        raise NoKey(f"its key set answered {received.status}")
     try:
-        keys = jwt.PyJWKSet.from_dict(msgspec.json.decode(received.body, type=dict[str, Any])).keys
-    except (ValueError, RecursionError, TypeError, jwt.PyJWTError) as error:
-        raise _NoKey(f"its key set cannot be read: {error}") from None
+        return msgspec.json.decode(received.body, type=dict[str, Any])
+    except (ValueError, RecursionError) as error:
+        raise NoKey(f"its key set cannot be read: {error}") from None
+
+
+async def _key(pool: Transport, card_url: httpx.URL, header: Mapping[str, Any]) -> jwt.PyJWK:
+    """The public key of a signature, from the key set that its header names. Raises NoKey."""
+    document = await key_set(pool, card_url, header)
+    try:
+        keys = jwt.PyJWKSet.from_dict(document).keys
+    except (ValueError, TypeError, jwt.PyJWTError) as error:
+        raise NoKey(f"its key set cannot be read: {error}") from None
     found = next((key for key in keys if key.key_id == header.get("kid")), None)
     if found is None:
-        raise _NoKey("its key is not in the key set")
+        raise NoKey("its key is not in the key set")
     return found
 
 

@@ -4,7 +4,7 @@ Each call runs the method of `DealerAgent` in an event loop, which is in a threa
 implementation, and both have the same arguments, results and errors.
 """
 
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from functools import wraps
 from threading import Thread
@@ -18,7 +18,7 @@ from dealer_agent.client.agent import DealerAgent, Discovery
 from dealer_agent.client.card import Card
 from dealer_agent.client.paging import Vehicles
 from dealer_agent.client.result import SkippedListing
-from dealer_agent.client.results import Vehicle
+from dealer_agent.client.results import StockChanges, Vehicle
 
 Parameters = ParamSpec("Parameters")
 Answer = TypeVar("Answer")
@@ -111,6 +111,29 @@ class _SearchAll(Generic[Parameters]):
         return call
 
 
+class _ChangesAll(Generic[Parameters]):
+    """`DealerAgent.changes_all` as an iterator that waits for each page."""
+
+    def __init__(self, method: Callable[Concatenate[DealerAgent, Parameters], AsyncGenerator[StockChanges]]) -> None:
+        self._method = method
+        self.__doc__ = method.__doc__
+
+    def __get__(
+        self, agent: "SyncDealerAgent", owner: type["SyncDealerAgent"]
+    ) -> Callable[Parameters, Iterator[StockChanges]]:
+        @wraps(self._method)
+        def call(*args: Parameters.args, **members: Parameters.kwargs) -> Iterator[StockChanges]:
+            pages = self._method(agent._asynchronous, *args, **members)
+
+            async def following() -> StockChanges | None:
+                return await anext(pages, None)
+
+            while (page := agent._loop.run(following)) is not None:
+                yield page
+
+        return call
+
+
 class _Discover(Generic[Parameters]):
     """`DealerAgent.discover` that waits for the card."""
 
@@ -158,7 +181,17 @@ class SyncDealerAgent:
     search = _Call(DealerAgent.search)
     search_all = _SearchAll(DealerAgent.search_all)
     vehicle = _Call(DealerAgent.vehicle)
+    quote = _Call(DealerAgent.quote)
+    verify_quote = _Call(DealerAgent.verify_quote)
+    hold = _Call(DealerAgent.hold)
+    hold_status = _Call(DealerAgent.hold_status)
+    release = _Call(DealerAgent.release)
     submit_lead = _Call(DealerAgent.submit_lead)
+    lead_status = _Call(DealerAgent.lead_status)
+    move_visit = _Call(DealerAgent.move_visit)
+    cancel_visit = _Call(DealerAgent.cancel_visit)
+    changes = _Call(DealerAgent.changes)
+    changes_all = _ChangesAll(DealerAgent.changes_all)
 
     @property
     def card(self) -> Card:

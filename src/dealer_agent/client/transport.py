@@ -18,7 +18,14 @@ import httpx
 
 from dealer_agent import __version__
 from dealer_agent.client.card import origin
-from dealer_agent.client.errors import DealerAgentError, MalformedResponse, Refused, Unreachable
+from dealer_agent.client.errors import (
+    DealerAgentError,
+    HoldConflict,
+    HoldLimit,
+    MalformedResponse,
+    Refused,
+    Unreachable,
+)
 from dealer_agent.client.signing import Signer
 
 Result = TypeVar("Result")
@@ -250,4 +257,6 @@ class Retries:
 
 
 def _is_temporary(error: DealerAgentError) -> TypeGuard[Refused | Unreachable]:
+    if isinstance(error, HoldConflict | HoldLimit):
+        return False  # They last for hours. The caller decides whether to wait or to take another vehicle.
     return isinstance(error, Unreachable) or (isinstance(error, Refused) and error.retryable)
