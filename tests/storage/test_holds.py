@@ -86,7 +86,7 @@ def test_of_many_agents_one_holds_the_vehicle(database_url: str) -> None:
 
             assert Counter(threads.map(ask, range(AGENTS))) == {"active": 1, "HOLD_CONFLICT": AGENTS - 1}
         with stores[0].read(DEALER, NOW) as tx:
-            assert Counter(hold.vehicle_id for hold in list_holds(tx, 1000, only_open=True)) == {
+            assert Counter(hold.vehicle_id for hold in list_holds(tx, 1000, which="open")) == {
                 f"vin-{number}": 1 for number in range(ROUNDS)
             }
 
