@@ -5,18 +5,21 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import msgspec
 import pytest
 from tests.console.browsers import DEALER, ROOT
 from tests.console.conftest import SERVICE, SignedIn
-from tests.console.filled import HOSTILE, NORTH, SOUTH, page
+from tests.console.filled import HOSTILE, NORTH, SOUTH, page, send_lead
 from tests.console.test_stock_pages import Tags
 from tests.offering.conftest import OFFERS, Agent, data_of
-from tests.server.dealership import ACCORD, LEAF, NO_LIMITS, Dealership, run_dealership, set_up
+from tests.server.dealership import ACCORD, LEAF, NO_LIMITS, Dealership, message, run_dealership, set_up
 from tests.storage.calls import read
 
+from dealer_agent.console.rendering import moment
 from dealer_agent.holds import LONGEST_HOLD
+from dealer_agent.protocol.offers import OFFERS_EXTENSION
 from dealer_agent.storage.offers import StoredHold, StoredQuote, add_hold, add_quote, find_hold
 from dealer_agent.storage.privacy.accesses import list_accesses
 
@@ -59,7 +62,7 @@ def stored(console: Dealership, hold_id: str) -> StoredHold:
     return found
 
 
-def store_hostile(console: Dealership) -> str:
+def store_hostile(console: Dealership, caller: str | None = HOSTILE_AGENT) -> str:
     """A hold whose agent, vehicle and lines have the text of a stranger. Returns its id."""
     now = datetime.now(UTC)
     document = {
@@ -72,7 +75,7 @@ def store_hostile(console: Dealership) -> str:
         "vehicle": {"vehicle_id": "gone", "make": HOSTILE, "model": HOSTILE},
         "missing": [HOSTILE],
     }
-    quote = StoredQuote("Q1", "gone", HOSTILE_AGENT, now, now, msgspec.json.encode(document))
+    quote = StoredQuote("Q1", "gone", caller, now, now, msgspec.json.encode(document))
     hold = StoredHold("H1", "Q1", "gone", HOSTILE_AGENT, b"1", b"1", now, now + timedelta(hours=1), "active")
     with console.store() as store, store.lock(DEALER) as tx:
         add_quote(tx, quote)
@@ -180,5 +183,82 @@ def test_no_text_of_a_stranger_becomes_markup(console: Dealership, signed_in: Si
     assert "sold" in shown[0]
 
 
+def test_no_text_of_a_quote_becomes_markup_on_the_page_of_a_lead(
+    console: Dealership, agent: Agent, signed_in: SignedIn
+) -> None:
+    store_hostile(console, caller=None)
+    shown = page(signed_in("sales"), "leads", send_lead_about(agent, quote_id="Q1"))
+    tags = Tags()
+    tags.feed(shown)
+    assert tags.scripts == 2, shown
+    assert not tags.unsafe
+    assert "<bdi>&lt;script&gt;alert(1)" in shown
+
+
 def test_the_menu_has_holds_if_the_dealer_makes_offers(signed_in: SignedIn) -> None:
     assert re.search(rf'href="{HOLDS}"[^>]*>Holds</a>', page(signed_in("viewer")))
+
+
+def test_today_says_how_many_vehicles_are_held_and_when_the_next_hold_ends(agent: Agent, signed_in: SignedIn) -> None:
+    viewer = signed_in("viewer")
+    assert "Held by agents" not in page(viewer)
+    first = held_by(agent)
+    assert "1 vehicle is held. The next hold ends" in page(viewer)
+    held_by(agent, LEAF)
+    until = datetime.fromisoformat(first["expires_at"]).astimezone(ZoneInfo("America/Chicago"))
+    assert f"2 vehicles are held. The next hold ends {moment(until)}" in page(viewer)
+
+
+def test_the_stock_marks_a_unit_that_an_agent_holds(agent: Agent, signed_in: SignedIn) -> None:
+    viewer = signed_in("viewer")
+    assert "held until" not in page(viewer, "stock", query="?q=accord")
+    hold = held_by(agent)
+    assert page(viewer, "stock", query="?q=honda").count("held until") == 1
+    assert "held until" not in page(viewer, "stock", query="?q=leaf")
+    unit = page(viewer, "stock", "unit", query=f"?id=vin-{ACCORD}")
+    assert "An agent holds it until" in unit
+    assert f'href="{HOLDS}/{hold["hold_id"]}"' in unit
+
+
+def send_lead_about(agent: Agent, **offer: str) -> str:
+    """A lead about a quote or a hold. Returns its id."""
+    named = {"a2a-extensions": OFFERS_EXTENSION}
+    sent = agent.dealership.post(message("lead.submit", offer=offer), token=agent.token, headers=named)
+    return str(data_of(sent)["lead_id"])
+
+
+def test_a_lead_about_a_hold_shows_its_price_and_staff_change_the_hold_there(
+    console: Dealership, agent: Agent, signed_in: SignedIn
+) -> None:
+    quote = agent.quote(vin=ACCORD)
+    hold_id = data_of(agent.hold(quote["quote_id"], "one"))["hold_id"]
+    lead_id, sam = send_lead_about(agent, hold_id=hold_id), signed_in("sales")
+    shown = page(sam, "leads", lead_id)
+    assert "The firm price is $28,500.00, valid until" in shown
+    for line in quote["lines"]:
+        assert f"<bdi>{line['label']}</bdi>" in shown
+    assert "<strong>Became lead</strong>" in shown
+    assert f'name="lead" value="{lead_id}"' in shown
+    done = sam.post(f"{HOLDS}/{hold_id}/end", {"reason": "The customer bought another one", "lead": lead_id})
+    assert done.headers["location"] == f"{ROOT}/leads/{lead_id}?said=hold-ended"
+    assert stored(console, hold_id).status == "ended_by_dealer"
+    after = page(sam, "leads", lead_id)
+    assert "The customer bought another one" in after
+    assert "End the hold" not in after
+
+
+def test_a_lead_about_a_quote_shows_its_price_and_one_about_none_shows_none(agent: Agent, signed_in: SignedIn) -> None:
+    quote_id, sam = agent.quote(vin=ACCORD)["quote_id"], signed_in("sales")
+    shown = page(sam, "leads", send_lead_about(agent, quote_id=quote_id))
+    assert f'href="{HOLDS}/{quote_id}"' in shown
+    assert "End the hold" not in shown
+    assert "The price that you quoted" not in page(sam, "leads", send_lead(agent.dealership, first_name="Pat"))
+
+
+def test_an_erased_lead_has_no_price(agent: Agent, signed_in: SignedIn) -> None:
+    lead_id, manager = send_lead_about(agent, hold_id=held_by(agent)["hold_id"]), signed_in("manager")
+    erased = manager.post(f"{ROOT}/leads/{lead_id}/erase", {"sure": "yes"})
+    assert erased.status_code in (200, 303), erased.text
+    shown = page(manager, "leads", lead_id)
+    assert "The customer was erased" in shown
+    assert "The price that you quoted" not in shown

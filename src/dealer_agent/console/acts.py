@@ -12,9 +12,9 @@ OPERATOR = "operator"
 
 ROLE_WORDS = {
     "owner": "everything, also people, tokens and settings",
-    "manager": "leads, visits, stock, agents and privacy",
+    "manager": "leads, visits, holds, stock, agents and privacy",
     "sales": "leads, visits and holds, if wanted of some rooftops only",
-    "viewer": "stock, agents and demand, and no personal data",
+    "viewer": "stock, holds, agents and demand, and no personal data",
     OPERATOR: "the list of all dealers, and their health",
 }
 
