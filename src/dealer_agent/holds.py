@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec import UNSET
 
+from dealer_agent.correctable import NotPossible
 from dealer_agent.protocol.errors import (
     HoldConflict,
     HoldEnded,
@@ -21,7 +22,7 @@ from dealer_agent.protocol.errors import (
     VehicleUnavailable,
 )
 from dealer_agent.protocol.ids import new_ulid
-from dealer_agent.protocol.offers import LeadOffer
+from dealer_agent.protocol.offers import HoldStatus, LeadOffer
 from dealer_agent.protocol.timestamps import utc_text
 from dealer_agent.storage.offers import (
     StoredHold,
@@ -75,7 +76,7 @@ class QuotedHold(NamedTuple):
     quote: StoredQuote
 
 
-class HoldRefusedError(ValueError):
+class HoldRefusedError(NotPossible):
     """Staff cannot change the hold. The message says why."""
 
 
@@ -176,6 +177,12 @@ def extend_hold(tx: Transaction, hold_id: str, until: datetime) -> StoredHold:
     extended = hold._replace(expires_at=until)
     change_hold(tx, extended)
     return extended
+
+
+def shown_status(hold: StoredHold, now: datetime, *, is_for_sale: bool) -> HoldStatus:
+    """What became of a hold. A vehicle that is held and gone has been sold."""
+    status = hold.status_at(now)
+    return "sold" if status in ("active", "became_lead") and not is_for_sale else status
 
 
 def _held(tx: Transaction, hold_id: str) -> StoredHold:

@@ -12,15 +12,18 @@ import pytest
 from tests.console.browsers import Browser, add_member, sign_in
 from tests.installation.platform import DEALERS, PUBLIC_URL, add, make_installation, run_installation
 from tests.server.dealership import Dealership
+from tests.storage.calls import read
 from tests.storage.service_role import prepared_schema
 
 from dealer_agent.console.acts import OPERATOR, ROLES, Act
 from dealer_agent.console.invitations import Members
 from dealer_agent.console.routes import MENU, ROUTES, Route
+from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.server.tokens import hash_secret
 from dealer_agent.storage.console.people import Person
 from dealer_agent.storage.console.sign_ins import prove_session
 from dealer_agent.storage.isolation import ALL_DEALERS
+from dealer_agent.storage.offers import StoredHold, StoredQuote, add_hold, add_quote, find_hold
 from dealer_agent.storage.store import Store
 
 pytestmark = pytest.mark.outside_protocol("console")
@@ -78,6 +81,20 @@ class Place:
         answer = self.nobody().post(path)
         assert answer.status_code == 303
         return Browser(self.on, answer.headers["set-cookie"].partition("=")[2].partition(";")[0], PUBLIC_URL)
+
+    def add_hold(self, dealer: str) -> StoredHold:
+        """A hold at a dealer."""
+        now = datetime.now(UTC)
+        quote = StoredQuote(new_ulid(), "vin-1", None, now, now + timedelta(hours=1), b"{}")
+        end = now + timedelta(hours=1)
+        hold = StoredHold(new_ulid(), quote.quote_id, "vin-1", "token:T1", b"1", b"1", now, end, "active")
+        with self._store.lock(dealer) as tx:
+            add_quote(tx, quote)
+            add_hold(tx, hold)
+        return hold
+
+    def find_hold(self, dealer: str, hold_id: str) -> StoredHold | None:
+        return read(self._store, dealer, find_hold, hold_id)
 
     def nobody(self) -> Browser:
         return Browser(self.on, origin=PUBLIC_URL)
@@ -141,6 +158,18 @@ def test_another_dealer_looks_like_one_that_does_not_exist(place: Place, role: s
         if "{dealer}" in route.path:
             for dealer in (FOREIGN, "no-such-dealer"):
                 assert send(browser, route, path_of(route, dealer))[0] == 404, route
+
+
+def test_the_hold_of_another_dealer_looks_like_one_that_does_not_exist(place: Place) -> None:
+    hold, owner = place.add_hold(FOREIGN), place.browser("owner")
+    path = f"/console/d/{OWN}/holds"
+    assert owner.get(f"{path}/{hold.hold_id}").status_code == 404
+    assert owner.get(f"{path}/{hold.quote_id}").status_code == 404
+    assert owner.post(f"{path}/{hold.hold_id}/extend", {"hours": "1"}).status_code == 404
+    assert owner.post(f"{path}/{hold.hold_id}/end", {"reason": "Not mine"}).status_code == 404
+    assert hold.hold_id not in owner.get(path).text
+    assert place.find_hold(FOREIGN, hold.hold_id) == hold
+    assert place.find_hold(OWN, hold.hold_id) is None
 
 
 @pytest.mark.parametrize("role", EVERYBODY)

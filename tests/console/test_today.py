@@ -67,5 +67,9 @@ def test_a_viewer_sees_no_visits_and_no_links_to_leads(console: Dealership, sign
     assert lead_id not in shown
 
 
+def test_the_menu_has_no_holds_without_offers(signed_in: SignedIn) -> None:
+    assert f"{ROOT}/holds" not in page(signed_in())
+
+
 def test_the_page_polls_itself(signed_in: SignedIn) -> None:
     assert f'hx-get="{ROOT}" hx-trigger="every 30s" hx-select="#live"' in page(signed_in())

@@ -19,13 +19,17 @@ from dealer_agent.storage.errors import AlreadyStored
 from dealer_agent.storage.leads.lead_writer import LeadWriter
 from dealer_agent.storage.offers import (
     KEPT,
+    OpenHolds,
     StoredHold,
     StoredQuote,
     add_hold,
     add_quote,
+    count_open_holds,
     delete_old_offers,
     find_hold,
     find_quote,
+    find_quotes,
+    held_until,
     list_holds,
 )
 from dealer_agent.storage.store import Store
@@ -86,7 +90,7 @@ def test_of_many_agents_one_holds_the_vehicle(database_url: str) -> None:
 
             assert Counter(threads.map(ask, range(AGENTS))) == {"active": 1, "HOLD_CONFLICT": AGENTS - 1}
         with stores[0].read(DEALER, NOW) as tx:
-            assert Counter(hold.vehicle_id for hold in list_holds(tx, 1000, only_open=True)) == {
+            assert Counter(hold.vehicle_id for hold in list_holds(tx, 1000, which="open")) == {
                 f"vin-{number}": 1 for number in range(ROUNDS)
             }
 
@@ -114,6 +118,36 @@ def test_a_hold_ends_by_the_clock_although_nobody_ends_it(store: Store) -> None:
         ended = read_at(end, store, DEALER, find_hold, first.hold_id)
         assert ended is not None
         assert (ended.status, ended.ended_at) == ("expired", end)
+
+
+def test_staff_see_which_holds_hold_now_and_when_the_first_one_ends(store: Store) -> None:
+    with store.read(DEALER, NOW) as tx:
+        assert count_open_holds(tx) == OpenHolds(0, None)
+        assert held_until(tx, []) == {}
+    with closing(store.lead_writer()) as writer:
+        for number in range(3):
+            writer.submit(DEALER, quoting(quoted(f"vin-{number}", number)), NOW).result(60)
+        held = [
+            writer.submit(DEALER, holding(asking(number, f"Q{number}")), NOW + timedelta(minutes=number))
+            .result(60)
+            .hold
+            for number in range(3)
+        ]
+        later = NOW + timedelta(minutes=10)
+        writer.submit(DEALER, releasing(held[0]), later).result(60)
+        with store.read(DEALER, later) as tx:
+            assert count_open_holds(tx) == OpenHolds(2, held[1].expires_at)
+            assert list_holds(tx, 1, which="open") == [held[2]]
+            assert list_holds(tx, 9, which="open", skip=1) == [held[1]]
+            assert [hold.hold_id for hold in list_holds(tx, 9, which="ended")] == [held[0].hold_id]
+            assert held_until(tx, ["vin-0", "vin-1", "other"]) == {"vin-1": held[1].expires_at}
+            assert set(find_quotes(tx, ["Q1", "Q2", "other"])) == {"Q1", "Q2"}
+        with store.read(DEALER, held[1].expires_at) as tx:
+            assert count_open_holds(tx) == OpenHolds(1, held[2].expires_at)
+            assert {hold.vehicle_id for hold in list_holds(tx, 9, which="ended")} == {"vin-0", "vin-1"}
+        with store.read("another-dealer", later) as tx:
+            assert count_open_holds(tx).number == 0
+            assert held_until(tx, ["vin-1"]) == {}
 
 
 @pytest.mark.requirement("offer-budget")

@@ -1,7 +1,7 @@
 """`dealer-agent offers`: the holds of agents, and the proof that a quote is the dealer's."""
 
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +12,7 @@ from dealer_agent.cli.open_dealer import DEALER
 from dealer_agent.cli.tables import Columns, Table
 from dealer_agent.cli.terminal import fail, limited, minute, out, plain
 from dealer_agent.open_installation import OpenDealer
-from dealer_agent.storage.offers import StoredHold, find_hold, find_quote, list_holds
+from dealer_agent.storage.offers import StoredHold, list_holds
 
 if TYPE_CHECKING:
     from dealer_agent.storage.transaction import Transaction
@@ -31,7 +31,7 @@ def list_(
 ) -> Table:
     """List the vehicles that agents hold, and until when."""
     with dealer.read() as tx:
-        holds = limited(list_holds(tx, limit + 1, only_open=not everything), limit)
+        holds = limited(list_holds(tx, limit + 1, which="all" if everything else "open"), limit)
         now = tx.now
     columns: Columns = {
         "Id": "hold_id",
@@ -53,11 +53,13 @@ def show(
     """Show a quote as the agent got it, or the hold and its quote."""
     import msgspec
 
+    from dealer_agent.operations.offers import find_offer
+
     with dealer.read() as tx:
-        hold = find_hold(tx, offer_id)
-        quote = find_quote(tx, offer_id if hold is None else hold.quote_id)
-    if quote is None:
+        found = find_offer(tx, offer_id)
+    if found is None:
         fail(f"there is no quote and no hold {offer_id}; see dealer-agent offers list --all")
+    quote, hold = found
     document: dict[str, Any] = msgspec.json.decode(quote.document)
     if hold is not None:
         out.print(_sentence(dealer, hold))
@@ -75,9 +77,9 @@ def extend(
     hours: Annotated[int, typer.Option("--hours", min=1, max=720, help="How long it lasts from now on.")],
 ) -> dict[str, Any]:
     """Give a hold another end."""
-    from dealer_agent.holds import extend_hold
+    from dealer_agent.operations.offers import extend_by_staff
 
-    return _change(dealer, lambda tx: extend_hold(tx, hold_id, tx.now + timedelta(hours=hours)))
+    return _change(dealer, lambda tx: extend_by_staff(tx, hold_id, hours))
 
 
 @command(app, "end", DEALER)
@@ -88,9 +90,10 @@ def end(
 ) -> dict[str, Any]:
     """End a hold, also one that you refuse. The agent learns it when it asks for the status."""
     from dealer_agent.holds import end_hold
+    from dealer_agent.operations.offers import LONGEST_REASON
 
-    if len(reason) > 200:
-        raise typer.BadParameter("the reason has more than 200 characters")
+    if len(reason) > LONGEST_REASON:
+        raise typer.BadParameter(f"the reason has more than {LONGEST_REASON} characters")
     return _change(dealer, lambda tx: end_hold(tx, hold_id, reason))
 
 
@@ -147,17 +150,13 @@ def _kid_by_dealer(quote: dict[str, Any], url: str) -> str:
 
 def _change(dealer: OpenDealer, change: Any) -> dict[str, Any]:
     """Changes a hold under the dealer's lock, as the service does, and says what it is now."""
-    from dealer_agent.holds import HoldRefusedError
 
     def job(tx: "Transaction") -> StoredHold:
         changed: StoredHold = change(tx)
         return changed
 
     with closing(dealer.store.lead_writer()) as writer:
-        try:
-            hold = writer.submit(dealer.profile.id, job, datetime.now(UTC)).result()
-        except HoldRefusedError as refused:
-            fail(str(refused))
+        hold = writer.submit(dealer.profile.id, job, datetime.now(UTC)).result()
     out.print(_sentence(dealer, hold))
     return _facts(dealer, hold)
 

@@ -12,9 +12,9 @@ OPERATOR = "operator"
 
 ROLE_WORDS = {
     "owner": "everything, also people, tokens and settings",
-    "manager": "leads, visits, stock, agents and privacy",
-    "sales": "leads and visits, of all rooftops or of some",
-    "viewer": "stock, agents and demand, and no personal data",
+    "manager": "leads, visits, holds, stock, agents and privacy",
+    "sales": "leads, visits and holds, of all rooftops or of some",
+    "viewer": "stock, holds, agents and demand, and no personal data",
     OPERATOR: "the list of all dealers, and their health",
 }
 
@@ -57,6 +57,8 @@ class Act(Enum):
     CHANGE_VISIT = _for("change a visit", *_STAFF)
     SEE_STOCK = _for("see the stock", *_ALL)
     CHANGE_STOCK = _for("change the stock", *_HEADS)
+    SEE_HOLDS = _for("see what agents hold", *_ALL)
+    CHANGE_HOLD = _for("extend or end a hold", *_STAFF)
     SEE_AGENTS = _for("see the agents", *_ALL)
     CHANGE_POLICY = _for("change the policy of an agent", *_HEADS)
     CHANGE_TOKENS = _for("make or revoke tokens", "owner", again=True)

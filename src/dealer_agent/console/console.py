@@ -26,6 +26,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
+from dealer_agent.console.acts import Act
 from dealer_agent.console.cookies import session_hash
 from dealer_agent.console.credentials import Credentials, Place
 from dealer_agent.console.rendering import render
@@ -139,10 +140,11 @@ class Console:
         """Checks and makes credentials."""
         return Credentials(self.opened.store.check_keys(self.opened.owner))
 
-    @property
-    def menu(self) -> Sequence[MenuItem]:
-        """The pages of a dealer, for the menu."""
-        return MENU
+    @staticmethod
+    def menu_of(request: ConsoleRequest) -> Sequence[MenuItem]:
+        """The pages of the dealer that the person may open. Holds are among them if the dealer makes offers."""
+        offers = request.of.settings.offers.enabled
+        return [item for item in MENU if request.may(item.act) and (offers or item.act is not Act.SEE_HOLDS)]
 
     @property
     def process(self) -> Process:

@@ -29,6 +29,8 @@ SAID = {
     "unit-released": "The unit is released. Agents see it as the feed gives it within two seconds.",
     "unit-hidden": "The unit is hidden. Agents do not see it, whatever the feed says, until you release it.",
     "file-discarded": "The file is deleted. Nothing was changed.",
+    "hold-extended": "The hold is extended. The agent learns it when it asks for the status.",
+    "hold-ended": "The hold is ended. The agent learns it when it asks for the status.",
     "policy-changed": "The policy is changed. The service uses it within two seconds.",
     "token-revoked": "The token is revoked. The service refuses it within two seconds.",
     "import-undone": "The import is undone. Agents see the stock before it within two seconds.",

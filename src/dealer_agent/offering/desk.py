@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from hashlib import sha256
 from typing import Final
 
@@ -21,7 +22,7 @@ from dealer_agent.callers import Caller
 from dealer_agent.config.settings import OfferSettings
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.encryption.card_signer import CardSigner
-from dealer_agent.holds import HoldAsked, HoldRules, QuotedHold, begin_hold, hold_of, release_hold
+from dealer_agent.holds import HoldAsked, HoldRules, QuotedHold, begin_hold, hold_of, release_hold, shown_status
 from dealer_agent.inventory.catalogue import Catalogue, RemovedUnit
 from dealer_agent.lead_intake.intake import LeadIntake
 from dealer_agent.offering.lead_desk import LeadDesk
@@ -146,12 +147,9 @@ class OfferDesk:
             self._hidden(content.decode()),
         )
         rules = HoldRules(timedelta(minutes=self.settings.hold_minutes), self.settings.holds_a_day)
-
-        def is_for_sale(vehicle_id: str) -> bool:
-            found = catalogue.find(vehicle_id=vehicle_id)
-            return found is not None and not isinstance(found, RemovedUnit)
-
-        begun = await self.intake.write(lambda tx: begin_hold(tx, asked, rules, is_for_sale), caller, now, seconds)
+        begun = await self.intake.write(
+            lambda tx: begin_hold(tx, asked, rules, partial(_is_for_sale, catalogue)), caller, now, seconds
+        )
         return self._shown(begun, catalogue, now)
 
     async def release(
@@ -190,12 +188,8 @@ class OfferDesk:
             return hold_of(tx, hold_id, caller)
 
     def _shown(self, found: QuotedHold, catalogue: Catalogue, now: datetime) -> Hold:
-        """A hold as its agent sees it. A vehicle that is gone has been sold."""
+        """A hold as its agent sees it."""
         hold, priced = found.hold, msgspec.json.decode(found.quote.document, type=_Priced)
-        status = hold.status_at(now)
-        is_here = catalogue.find(vehicle_id=hold.vehicle_id)
-        if status in ("active", "became_lead") and (is_here is None or isinstance(is_here, RemovedUnit)):
-            status = "sold"
         return Hold(
             hold_id=hold.hold_id,
             quote_id=hold.quote_id,
@@ -204,7 +198,7 @@ class OfferDesk:
             currency=priced.currency,
             created_at=utc_text(hold.created_at),
             expires_at=utc_text(hold.expires_at),
-            status=status,
+            status=shown_status(hold, now, is_for_sale=_is_for_sale(catalogue, hold.vehicle_id)),
             terms=self.settings.hold_terms,
         )
 
@@ -219,6 +213,11 @@ def _for_sale(catalogue: Catalogue, request: OfferQuoteRequest) -> Vehicle:
     if isinstance(found, RemovedUnit):
         raise VehicleUnavailable("This vehicle is no longer available.", {"vehicle_id": found.vehicle_id})
     return found.vehicle
+
+
+def _is_for_sale(catalogue: Catalogue, vehicle_id: str) -> bool:
+    found = catalogue.find(vehicle_id=vehicle_id)
+    return found is not None and not isinstance(found, RemovedUnit)
 
 
 def _named_by(request: OfferQuoteRequest) -> str:

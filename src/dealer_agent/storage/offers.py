@@ -5,10 +5,11 @@ unique index allows one hold of a vehicle that has not ended. A hold whose time 
 writes so.
 """
 
+from collections.abc import Collection
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from sqlalchemy import bindparam, delete, insert, update
+from sqlalchemy import and_, bindparam, delete, func, insert, not_, select, update
 
 from dealer_agent.protocol.offers import HoldStatus
 from dealer_agent.storage.columns import UtcTime
@@ -20,6 +21,10 @@ KEPT = timedelta(days=730)
 """How long quotes and holds are kept: the two years for which a dealer must be able to show its prices."""
 
 
+Which = Literal["all", "open", "ended"]
+"""`open`: the holds that hold now. `ended`: the others."""
+
+
 class StoredQuote(NamedTuple):
     """A quote. `caller` is the identity of the agent; None for an anonymous one. `document` is the signed JSON."""
 
@@ -29,6 +34,13 @@ class StoredQuote(NamedTuple):
     created_at: datetime
     valid_until: datetime
     document: bytes
+
+
+class OpenHolds(NamedTuple):
+    """How many holds hold now, and when the first of them ends; None without one."""
+
+    number: int
+    first_end: datetime | None
 
 
 class StoredHold(NamedTuple):
@@ -62,6 +74,8 @@ ADD_QUOTE = insert(quotes)
 
 FIND_QUOTE = rows_of(quotes, StoredQuote).where(quotes.c.quote_id == bindparam("of_quote"))
 
+FIND_QUOTES = rows_of(quotes, StoredQuote).where(quotes.c.quote_id.in_(bindparam("quote_ids", expanding=True)))
+
 ADD_HOLD = insert(holds)
 
 FIND_HOLD = rows_of(holds, StoredHold).where(holds.c.hold_id == bindparam("of_hold"))
@@ -78,9 +92,24 @@ LIST_HOLDS_OF_CALLER = (
     .order_by(holds.c.created_at)
 )
 
-LIST_HOLDS = rows_of(holds, StoredHold).order_by(holds.c.created_at.desc(), holds.c.hold_id).limit(bindparam("most"))
+_is_open = and_(holds.c.ended_at.is_(None), holds.c.expires_at > bindparam("at", type_=UtcTime))
 
-LIST_OPEN_HOLDS = LIST_HOLDS.where(holds.c.ended_at.is_(None), holds.c.expires_at > bindparam("at", type_=UtcTime))
+LIST_HOLDS = (
+    rows_of(holds, StoredHold)
+    .order_by(holds.c.created_at.desc(), holds.c.hold_id)
+    .limit(bindparam("most"))
+    .offset(bindparam("skip"))
+)
+
+LIST_OPEN_HOLDS = LIST_HOLDS.where(_is_open)
+
+LIST_ENDED_HOLDS = LIST_HOLDS.where(not_(_is_open))
+
+COUNT_OPEN_HOLDS = select(func.count(), func.min(holds.c.expires_at)).where(of_dealer(holds), _is_open)
+
+LIST_ENDS_OF_VEHICLES = select(holds.c.vehicle_id, holds.c.expires_at).where(
+    of_dealer(holds), _is_open, holds.c.vehicle_id.in_(bindparam("vehicle_ids", expanding=True))
+)
 
 CHANGE_HOLD = (
     update(holds)
@@ -102,6 +131,12 @@ def find_quote(tx: Transaction, quote_id: str) -> StoredQuote | None:
     """The quote with this id."""
     row = tx.execute(FIND_QUOTE, {"of_quote": quote_id}).one_or_none()
     return None if row is None else StoredQuote(*row)
+
+
+def find_quotes(tx: Transaction, quote_ids: Collection[str]) -> dict[str, StoredQuote]:
+    """The quotes with these ids, by id."""
+    found = (StoredQuote(*row) for row in tx.execute(FIND_QUOTES, {"quote_ids": list(quote_ids)}))
+    return {quote.quote_id: quote for quote in found}
 
 
 def add_hold(tx: Transaction, hold: StoredHold) -> None:
@@ -146,11 +181,24 @@ def holds_of_caller(tx: Transaction, caller: str, since: datetime) -> list[Store
     return [StoredHold(*row) for row in tx.execute(LIST_HOLDS_OF_CALLER, {"of_caller": caller, "since": since})]
 
 
-def list_holds(tx: Transaction, most: int, *, only_open: bool = False) -> list[StoredHold]:
-    """The newest holds first. With `only_open`, those that hold now."""
-    if only_open:
-        return [StoredHold(*row) for row in tx.execute(LIST_OPEN_HOLDS, {"most": most, "at": tx.now})]
-    return [StoredHold(*row) for row in tx.execute(LIST_HOLDS, {"most": most})]
+def list_holds(tx: Transaction, most: int, *, which: Which = "all", skip: int = 0) -> list[StoredHold]:
+    """The newest holds first."""
+    known = {"most": most, "skip": skip}
+    if which == "all":
+        return [StoredHold(*row) for row in tx.execute(LIST_HOLDS, known)]
+    statement = LIST_OPEN_HOLDS if which == "open" else LIST_ENDED_HOLDS
+    return [StoredHold(*row) for row in tx.execute(statement, known | {"at": tx.now})]
+
+
+def count_open_holds(tx: Transaction) -> OpenHolds:
+    """The holds that hold now."""
+    return OpenHolds(*tx.execute(COUNT_OPEN_HOLDS, {"at": tx.now}).one())
+
+
+def held_until(tx: Transaction, vehicle_ids: Collection[str]) -> dict[str, datetime]:
+    """When the hold of a vehicle ends, by vehicle id. Vehicles that nobody holds are not in it."""
+    known = {"vehicle_ids": list(vehicle_ids), "at": tx.now}
+    return {row[0]: row[1] for row in tx.execute(LIST_ENDS_OF_VEHICLES, known)}
 
 
 def delete_old_offers(tx: Transaction) -> None:

@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from dealer_agent.callers.caller import read_identity
 from dealer_agent.console.acts import Act
+from dealer_agent.console.pages import holds
 from dealer_agent.console.pages.lead_rows import (
     NO_LEAD,
     ON_A_PAGE,
@@ -25,7 +26,7 @@ from dealer_agent.lead_intake.decisions import Decided, Decisions, reason_of
 from dealer_agent.leads.consent import EMAIL, PHONE, SMS
 from dealer_agent.leads.plain_text import lines, short
 from dealer_agent.leads.received_lead import known_contact
-from dealer_agent.leads.records import VisitRecord
+from dealer_agent.leads.records import LeadContent, VisitRecord
 from dealer_agent.leads.statuses import POSSIBLE, Mark, VisitAction
 from dealer_agent.leads.wording import VISITS, claimed_name, requested_periods
 from dealer_agent.operations.lead_documents import (
@@ -37,12 +38,15 @@ from dealer_agent.operations.lead_documents import (
     read_whole_lead,
     review_words,
 )
+from dealer_agent.operations.offers import LONGEST_REASON, MOST_HOURS, price_of_lead
 from dealer_agent.operations.resending import find_delivery, retry
 from dealer_agent.operations.resending import send_again as resend
+from dealer_agent.protocol.timestamps import parse_timestamp
 from dealer_agent.storage.deliveries.outbox import State, retry_deliveries
 from dealer_agent.storage.leads.lead_search import FIRST, FoundLeads, LeadFilter, find_leads
 from dealer_agent.storage.leads.notes import MOST_NOTES, add_note, notes_of
 from dealer_agent.storage.leads.outcomes import set_mark
+from dealer_agent.storage.offers import find_hold
 from dealer_agent.storage.privacy.accesses import log_access
 from dealer_agent.storage.transaction import Transaction
 from dealer_agent.visits.notifications import IntakeContext
@@ -154,7 +158,7 @@ def _list_page(
 def show(request: ConsoleRequest) -> Response:
     """One lead. The access log has who opened it."""
     whole = _open(request)
-    return request.page("lead.html", **_shown(request, whole))
+    return request.page("lead.html", **_shown(request, whole), **_offer_shown(request, whole))
 
 
 def _open(request: ConsoleRequest) -> WholeLead:
@@ -167,6 +171,24 @@ def _open(request: ConsoleRequest) -> WholeLead:
         not_found(NO_LEAD)
     request.record_access("lead opened", leads=1, lead_id=lead_id)
     return whole
+
+
+def _offer_shown(request: ConsoleRequest, whole: WholeLead) -> dict[str, Any]:
+    """The price that the lead keeps of its quote, and its hold as it is now."""
+    offer = None if whole.lead.erased_at is not None else LeadContent.of(whole.details.stored).offer
+    price = None if offer is None else price_of_lead(offer)
+    hold = None
+    if price is not None and price.hold_id is not None:
+        with request.of.read(request.now) as tx:
+            found = find_hold(tx, price.hold_id)
+            hold = next(iter(holds.rows_of(request, tx, [] if found is None else [found])), None)
+    return {
+        "price": price,
+        "valid_until": None if price is None else request.of.local(parse_timestamp(price.valid_until)),
+        "hold": hold,
+        "longest_reason": LONGEST_REASON,
+        "most_hours": MOST_HOURS,
+    }
 
 
 def _shown(request: ConsoleRequest, whole: WholeLead) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from dealer_agent.protocol.requests import Filters
 from dealer_agent.protocol.timestamps import parse_timestamp
 from dealer_agent.protocol.vehicle import FIELDS
 from dealer_agent.server.service import Service
+from dealer_agent.storage.offers import held_until, hold_of_vehicle
 from dealer_agent.storage.stock.held_units import Decision, HeldUnit, find_held, held_units
 from dealer_agent.storage.stock.reading import find_units, list_old_units
 
@@ -70,7 +71,9 @@ def list_(request: ConsoleRequest) -> Response:
     filters = Filters(query=words) if words else UNSET
     found = request.service().dealer.catalogue.search(filters, (number - 1) * PAGE, PAGE)
     units = [msgspec.json.decode(listing) for listing in found.listings]
-    return request.page("stock.html", units=units, pages=Pages(number, found.total), words_asked=words)
+    with request.of.read(request.now) as tx:
+        ends = held_until(tx, [unit["vehicle_id"] for unit in units])
+    return request.page("stock.html", units=units, held_until=ends, pages=Pages(number, found.total), words_asked=words)
 
 
 def show(request: ConsoleRequest) -> Response:
@@ -78,8 +81,9 @@ def show(request: ConsoleRequest) -> Response:
     vehicle_id = request.query.get("id", "")[:LONGEST_ID]
     listing = request.service().dealer.catalogue.find(vehicle_id=vehicle_id)
     seen = facts_of(listing.json) if isinstance(listing, Listing) else None
-    with request.of.read() as tx:
+    with request.of.read(request.now) as tx:
         held = find_held(tx, vehicle_id)
+        hold = hold_of_vehicle(tx, vehicle_id)
         stock_number, unit = find_units(tx, [vehicle_id]).get(vehicle_id, (None, None))
         if seen is None and held is None and stock_number is None:
             not_found("No unit has this id. It may have left the stock some time ago.")
@@ -95,6 +99,8 @@ def show(request: ConsoleRequest) -> Response:
         photos=_photos(seen),
         fed=_facts(other_facts(fed, seen)),
         held=about,
+        hold=hold,
+        hold_until=None if hold is None else request.of.local(hold.expires_at, (seen or {}).get("rooftop")),
         held_facts=_facts(other_facts(about["feed"], fed)) if about else [],
         can_release=held is not None and held.decision != "released" and all(d.is_releasable for d in held.doubts),
         can_hide=held is None or held.decision != "hidden",

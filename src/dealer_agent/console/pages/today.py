@@ -1,4 +1,4 @@
-"""The first page of a dealer: what waits for a person, the leads that nobody has marked, and the visits of the day."""
+"""The first page of a dealer: what waits for a person, new leads, visits of the day, and holds."""
 
 from datetime import timedelta
 from typing import NamedTuple
@@ -14,6 +14,7 @@ from dealer_agent.storage.alerts import AlertState, read_alerts, read_check
 from dealer_agent.storage.leads.lead_search import LeadFilter, count_unmarked, find_leads
 from dealer_agent.storage.leads.quarantine import waiting_by_caller
 from dealer_agent.storage.leads.visits import list_timed, list_waiting
+from dealer_agent.storage.offers import count_open_holds
 from dealer_agent.storage.stock.held_units import count_held
 from dealer_agent.storage.transaction import Transaction
 
@@ -59,6 +60,7 @@ def show(request: ConsoleRequest) -> Response:
             )
             if sees_visits
             else [],
+            holds=count_open_holds(tx),
             days=DAYS,
         )
 
