@@ -233,6 +233,18 @@ await act("undo", async () => {
   await press("Undo it");
 });
 
+// The hold of an agent.
+await act("hold-extended", async () => {
+  await open("holds");
+  await follow(/^Open/);
+  await type(page.getByLabel("Hours from now"), "24");
+  await press("Extend the hold");
+});
+await goOn("hold-ended", async () => {
+  await type(page.getByLabel("Why it ends, for your own record"), "We sold it at the counter.");
+  await press("End the hold");
+});
+
 // Settings, with a way back.
 await act("difference", async () => {
   await open("settings/change?place=welcome_message");
