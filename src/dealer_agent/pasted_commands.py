@@ -25,7 +25,18 @@ GROUPS = (
     "ask",
 )
 WITHOUT_FOLDER = frozenset(
-    {"init", "check", "mcp", "help", "ask", "database", "keys directory", "feeds password", "dealers host"}
+    {
+        "init",
+        "check",
+        "mcp",
+        "help",
+        "ask",
+        "database",
+        "keys directory",
+        "feeds password",
+        "dealers host",
+        "offers verify",
+    }
 )
 """The commands and groups that have no `--dir`."""
 WITHOUT_DEALER = frozenset({"serve", "demo", "backup", "restore", "dealers", "feeds host-key"})
