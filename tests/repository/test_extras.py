@@ -128,3 +128,10 @@ def test_a_signer_names_the_extra_that_is_missing() -> None:
     done = run("dealer-agent", program)
     assert done.stderr.splitlines()[-1].endswith("pip install 'dealer-agent[signatures]'")
     assert "No such file" in run("dealer-agent[signatures]", program).stderr.splitlines()[-1]
+
+
+def test_the_proof_of_a_quote_names_the_extra_that_is_missing() -> None:
+    program = "from dealer_agent.client import verify_quote\nverify_quote({'quote_id': 'q', 'signature': 'x'}, {})"
+    done = run("dealer-agent", program)
+    assert done.stderr.splitlines()[-1].endswith("pip install 'dealer-agent[signatures]'")
+    assert "QuoteNotVerified" in run("dealer-agent[signatures]", program).stderr.splitlines()[-1]
