@@ -194,6 +194,19 @@ def test_offers_are_kept_for_two_years(store: Store) -> None:
             assert (find_hold(tx, hold.hold_id) is not None, find_quote(tx, "Q1") is not None) == (is_kept, is_kept)
 
 
+def test_quotes_of_anonymous_agents_are_bounded_and_those_with_a_hold_stay(store: Store) -> None:
+    with closing(store.lead_writer()) as writer:
+        for number in range(6):
+            quote = quoted(f"vin-{number}", number)._replace(
+                caller="https://agent-1.example" if number == 1 else None, created_at=NOW + timedelta(minutes=number)
+            )
+            writer.submit(DEALER, quoting(quote), NOW).result(60)
+        writer.submit(DEALER, holding(asking(1, "Q0")), NOW).result(60)
+    with store.write(DEALER, NOW) as tx:
+        delete_old_offers(tx, most_anonymous=2)
+        assert [number for number in range(6) if find_quote(tx, f"Q{number}")] == [0, 1, 4, 5]
+
+
 def test_a_conflict_says_nothing_of_the_holder(store: Store) -> None:
     with closing(store.lead_writer()) as writer:
         writer.submit(DEALER, quoting(quoted("vin-1", 1)), NOW).result(60)

@@ -276,7 +276,7 @@ OFFER_QUOTE = Skill(
     description="The all-in price of one vehicle, line by line, with a firm price that the dealer keeps for a while, "
     "signed by the dealer.",
     tags=("offer", "quote", "price", "vehicle"),
-    default_rate="60/minute",
+    default_rate="60/minute; 5000/day",
     scope=QUOTE_SCOPE,
     is_extension=True,
 )

@@ -24,6 +24,10 @@ KEPT = timedelta(days=730)
 Which = Literal["all", "open", "ended"]
 """`open`: the holds that hold now. `ended`: the others."""
 
+MOST_ANONYMOUS = 1_000_000
+"""The most quotes of anonymous agents that are kept. Anybody can ask for one, so their number has a bound. One that an
+agent has used for a hold is kept in any case."""
+
 
 class StoredQuote(NamedTuple):
     """A quote. `caller` is the identity of the agent; None for an anonymous one. `document` is the signed JSON."""
@@ -121,6 +125,23 @@ DELETE_OLD_HOLDS = delete(holds).where(of_dealer(holds), holds.c.created_at < bi
 
 DELETE_OLD_QUOTES = delete(quotes).where(of_dealer(quotes), quotes.c.created_at < bindparam("before", type_=UtcTime))
 
+FIND_FIRST_TOO_MANY = (
+    select(quotes.c.created_at)
+    .where(of_dealer(quotes), quotes.c.caller.is_(None))
+    .order_by(quotes.c.created_at.desc())
+    .offset(bindparam("most"))
+    .limit(1)
+)
+
+DELETE_TOO_MANY = delete(quotes).where(
+    of_dealer(quotes),
+    quotes.c.caller.is_(None),
+    quotes.c.created_at <= bindparam("latest", type_=UtcTime),
+    ~select(holds.c.hold_id)
+    .where(holds.c.dealer_id == quotes.c.dealer_id, holds.c.quote_id == quotes.c.quote_id)
+    .exists(),
+)
+
 
 def add_quote(tx: Transaction, quote: StoredQuote) -> None:
     """Stores a quote."""
@@ -201,8 +222,11 @@ def held_until(tx: Transaction, vehicle_ids: Collection[str]) -> dict[str, datet
     return {row[0]: row[1] for row in tx.execute(LIST_ENDS_OF_VEHICLES, known)}
 
 
-def delete_old_offers(tx: Transaction) -> None:
-    """Deletes quotes and holds that are older than KEPT."""
+def delete_old_offers(tx: Transaction, most_anonymous: int = MOST_ANONYMOUS) -> None:
+    """Deletes quotes and holds that are older than KEPT, and the oldest quotes of anonymous agents if there are many."""
+    first = tx.execute(FIND_FIRST_TOO_MANY, {"most": most_anonymous}).scalar_one_or_none()
+    if first is not None:
+        tx.execute(DELETE_TOO_MANY, {"latest": first})
     tx.execute(DELETE_OLD_HOLDS, {"before": tx.now - KEPT})
     # A quote stays for as long as a hold of it.
     tx.execute(DELETE_OLD_QUOTES, {"before": tx.now - KEPT - timedelta(days=2)})

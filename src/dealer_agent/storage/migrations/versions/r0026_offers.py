@@ -35,6 +35,7 @@ def upgrade() -> None:
     op.create_index("ix_quotes_dealer_id_created_at", "quotes", ["dealer_id", "created_at"])
     op.create_index("ix_holds_dealer_id_key_hash", "holds", ["dealer_id", "key_hash"], unique=True)
     op.create_index("ix_holds_dealer_id_caller_created_at", "holds", ["dealer_id", "caller", "created_at"])
+    op.create_index("ix_holds_dealer_id_quote_id", "holds", ["dealer_id", "quote_id"])
     op.create_index("ix_holds_dealer_id_created_at", "holds", ["dealer_id", "created_at", "hold_id"])
     op.create_index(
         "ix_holds_dealer_id_vehicle_id",
