@@ -15,15 +15,19 @@ from tests.skills.visiting import listing
 
 from dealer_agent.callers import ANONYMOUS, Caller
 from dealer_agent.config import Settings, load_settings
+from dealer_agent.encryption.card_signer import CardSigner
 from dealer_agent.feeds.collection.collection import feed_rows
+from dealer_agent.holds import HoldAsked, HoldRules, begin_hold
 from dealer_agent.inventory.catalogue import Catalogue
 from dealer_agent.lead_intake.intake import LeadIntake
 from dealer_agent.leads.received_lead import PreparedLead
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.skill import LeadSubmitRequest
+from dealer_agent.protocol.timestamps import utc_text
 from dealer_agent.storage.alerts import AlertState, NewMessage, add_message, store_alert
 from dealer_agent.storage.database_url import database_url
 from dealer_agent.storage.jobs import claim_job
+from dealer_agent.storage.offers import StoredQuote, add_quote
 from dealer_agent.storage.schema import outbox
 from dealer_agent.storage.stock.feeds import add_file, finish_file, put_feeds, read_feed
 from dealer_agent.storage.store import Store
@@ -65,6 +69,7 @@ name = "the-nightly-export-of-the-inventory-vendor"
 path = "incoming"
 pattern = "*.csv"
 """
+QUOTE_SIGNER = CardSigner(b"1" * 32, "https://dealer.example/.well-known/jwks.json")
 FEED = "the-nightly-export-of-the-inventory-vendor"
 
 
@@ -115,6 +120,30 @@ class Filled:
             finish_file(tx, claimed, file, state="refused", problem=PROBLEM)
             store_alert(tx, AlertState("feed_refused", FEED, seen_at=now, started_at=now, unreported=1, since=now))
             add_message(tx, NewMessage("change", {"webhook": b"{}"}))
+
+    def hold(self, vehicle_id: str) -> tuple[dict[str, Any], str]:
+        """An agent holds a vehicle. Returns its quote, which QUOTE_SIGNER has signed, and the id of the hold."""
+        line = {"label": "Vehicle price", "kind": "vehicle_price", "payee": "dealer", "amount": 25_000, "firm": True}
+        tax = {"label": "State sales tax", "kind": "tax", "payee": "government", "amount": 1812.5, "firm": False}
+        settings, now = self.settings, datetime.now(UTC)
+        ends = now + timedelta(hours=2)
+        quote: dict[str, Any] = {
+            "quote_id": new_ulid(),
+            "vehicle": {"vehicle_id": vehicle_id, "year": 2024, "make": "Honda", "model": "Accord"},
+            "lines": [line, tax],
+            "price": 25_000,
+            "total": 26_812.5,
+            "missing": ["title", "registration"],
+            "currency": "USD",
+            "valid_until": utc_text(ends),
+        }
+        quote["signature"] = QUOTE_SIGNER.signature_of(quote, "https://dealer.example/.well-known/offer-keys.json")
+        agent, quote_id = "https://agent.example", str(quote["quote_id"])
+        with Store.open(settings.database_url, settings.cipher) as store, store.lock(settings.dealer.id, now) as tx:
+            add_quote(tx, StoredQuote(quote_id, vehicle_id, agent, now, ends, msgspec.json.encode(quote)))
+            asked = HoldAsked(agent, quote_id, quote_id.encode(), b"request")
+            held = begin_hold(tx, asked, HoldRules(timedelta(hours=2), 9), lambda _: True)
+        return quote, held.hold.hold_id
 
     def settle(self, lead_id: str, **values: Any) -> list[str]:
         """Changes the deliveries of a lead, as the service would. Returns their ids."""

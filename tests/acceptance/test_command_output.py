@@ -13,7 +13,17 @@ from typing import Any, NamedTuple
 import pytest
 import typer
 from rich.cells import cell_len
-from tests.acceptance.filled_dealer import FEED, PROBLEM, SOUTH, STOCK, Filled, customer, filled_dealer, quarter
+from tests.acceptance.filled_dealer import (
+    FEED,
+    PROBLEM,
+    QUOTE_SIGNER,
+    SOUTH,
+    STOCK,
+    Filled,
+    customer,
+    filled_dealer,
+    quarter,
+)
 from tests.acceptance.running import command_here, succeed_here
 from tests.installation.platform import DEALERS, dealer_toml
 
@@ -143,6 +153,11 @@ def words_of(dealer: Filled, folder: Path, place: tuple[str, ...], edited: Path)
     for agent in (AGENT_ORIGIN, forgotten):
         succeed_here("agents", "block", agent, "--reason", "r" * 60, *here)
     held = [lead(caller=signed("https://doubtful.example"), quarantined=True)[0] for _ in range(3)]
+    quote, extended = dealer.hold("stock-h3")
+    _, ended = dealer.hold("stock-h4")
+    quote_file, key_file = folder / "quote.json", folder / "offer-keys.json"
+    quote_file.write_text(json.dumps(quote))
+    key_file.write_text(json.dumps({"keys": [QUOTE_SIGNER.public_key]}))
     agent_key = folder / "agent.pem"
     succeed_here("keys", "directory", "--new", agent_key)
     revoked = succeed_here("tokens", "create", "B" * 60, *here).split("_")[1]
@@ -167,6 +182,8 @@ def words_of(dealer: Filled, folder: Path, place: tuple[str, ...], edited: Path)
         "inventory list": here,
         "inventory show": (released, *here),
         "price": (priced, "--zip", "84115", *here),
+        "record price": (priced, "--at", datetime.now(UTC).isoformat(), *here),
+        "record history": (priced, *here),
         "keys create": ("--dir", str(keyless)),
         "keys list": here,
         "keys rotate": ("--forget-old", *here),
@@ -187,6 +204,11 @@ def words_of(dealer: Filled, folder: Path, place: tuple[str, ...], edited: Path)
         "appointments done": (lead(**past)[1], *here),
         "appointments no-show": (lead(**past)[1], *here),
         "appointments cancel": (lead(drive_at=soon)[1], *here),
+        "offers list": here,
+        "offers show": (extended, *here),
+        "offers extend": (extended, "--hours", "24", *here),
+        "offers end": (ended, "--reason", "r" * 60, *here),
+        "offers verify": (str(quote_file), "--keys", str(key_file)),
         "deliveries list": here,
         "deliveries show": (waiting, *here),
         "deliveries retry": (undeliverable, *here),
@@ -279,7 +301,7 @@ def test_no_other_command_is_documented_as_json() -> None:
 
 
 TABLES = (
-    "doctor", "report", "price",
+    "doctor", "report", "price", "record history", "offers list --all",
     "accesses list", "appointments list --all --past 30", "deliveries list", "inventory history", "inventory held",
     "inventory list", "keys list",
           "leads list", "leads list Maximiliana", "leads show", "tokens list", "agents list", "agents show",

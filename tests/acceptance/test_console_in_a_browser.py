@@ -23,11 +23,8 @@ from tests.installation.platform import DEALERS, add, make_installation
 
 from dealer_agent.console.routes import ROUTES, find_route
 from dealer_agent.feeds.staging.staged_files import StagedFacts, stage
-from dealer_agent.holds import HoldAsked, HoldRules, begin_hold
 from dealer_agent.storage.daily_counts import add_counts
-from dealer_agent.storage.offers import StoredQuote, add_quote
 from dealer_agent.storage.store import Store
-from dealer_agent.storage.transaction import Transaction
 
 pytestmark = [pytest.mark.outside_protocol("console"), pytest.mark.soak]
 
@@ -153,27 +150,6 @@ def driven(script: str, running: Running, invitation: str, dealer: str, *more: s
     return Seen(json.loads(done.stdout), running.stderr())
 
 
-def hold_vehicle(tx: Transaction, vehicle_id: str) -> None:
-    """An agent holds a vehicle. The page shows the lines of its quote."""
-    line = {"label": "Vehicle price", "kind": "vehicle_price", "payee": "dealer", "amount": 25_000, "firm": True}
-    tax = {"label": "State sales tax", "kind": "tax", "payee": "government", "amount": 1812.5, "firm": False}
-    quote_id = "01KE7ASD3R5T7V9X2Z4B6D8F1H"
-    document = {
-        "quote_id": quote_id,
-        "vehicle": {"vehicle_id": vehicle_id, "year": 2024, "make": "Honda", "model": "Accord"},
-        "lines": [line, tax],
-        "price": 25_000,
-        "total": 26_812.5,
-        "missing": ["title", "registration"],
-        "currency": "USD",
-    }
-    ends = tx.now + timedelta(hours=2)
-    stored = json.dumps(document).encode()
-    add_quote(tx, StoredQuote(quote_id, vehicle_id, "https://agent.example", tx.now, ends, stored))
-    asked = HoldAsked("https://agent.example", quote_id, b"key", b"request")
-    begin_hold(tx, asked, HoldRules(timedelta(hours=2), 5), lambda _: True)
-
-
 def working_dealer(folder: Path) -> Path:
     """A dealer with leads and visits that wait for a person, and with a file of a feed that is about to be refused."""
     filled, now = open_dealer(folder), datetime.now(UTC)
@@ -198,7 +174,7 @@ def working_dealer(folder: Path) -> Path:
     )
     with Store.open(settings.database_url, settings.cipher) as store, store.write(settings.dealer.id) as tx:
         add_counts(tx, now.date(), TALLY)
-        hold_vehicle(tx, f"vin-{HONDA_VIN}")
+    filled.hold(f"vin-{HONDA_VIN}")
     (folder / "incoming/lot.csv").write_bytes(BAD_FEED)
     return folder
 

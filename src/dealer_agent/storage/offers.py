@@ -223,7 +223,7 @@ def held_until(tx: Transaction, vehicle_ids: Collection[str]) -> dict[str, datet
 
 
 def delete_old_offers(tx: Transaction, most_anonymous: int = MOST_ANONYMOUS) -> None:
-    """Deletes quotes and holds that are older than KEPT, and the oldest quotes of anonymous agents if there are many."""
+    """Deletes quotes and holds that are older than KEPT, and the oldest of too many anonymous quotes."""
     first = tx.execute(FIND_FIRST_TOO_MANY, {"most": most_anonymous}).scalar_one_or_none()
     if first is not None:
         tx.execute(DELETE_TOO_MANY, {"latest": first})
