@@ -242,7 +242,7 @@ await act("hold-extended", async () => {
 });
 await goOn("hold-ended", async () => {
   await type(page.getByLabel("Why it ends, for your own record"), "We sold it at the counter.");
-  await press("End the hold");
+  await press(/^End the hold/);
 });
 
 // Settings, with a way back.
