@@ -181,7 +181,7 @@ def words_of(dealer: Filled, folder: Path, place: tuple[str, ...], edited: Path)
         "inventory undo": ("--dry-run", *here),
         "inventory list": here,
         "inventory show": (released, *here),
-        "price": (priced, "--zip", "84115", *here),
+        "price": ("H1", "--zip", "84115", *here),
         "record price": (priced, "--at", datetime.now(UTC).isoformat(), *here),
         "record history": (priced, *here),
         "keys create": ("--dir", str(keyless)),

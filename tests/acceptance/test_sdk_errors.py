@@ -110,7 +110,13 @@ def test_both_clients_show_the_code_and_all_problems_wherever_they_show_anything
     hidden = {key for key, shown in seen.items() if not shown.parts.startswith("message")}
     assert {client for *_, client in hidden} == {"Python"}
     over_json_rpc = {code for _, code, binding, _ in hidden if binding == "JSONRPC"}
-    assert over_json_rpc == {"AUTH_REQUIRED", "RATE_LIMITED", "CONTENT_TYPE_NOT_SUPPORTED"}
+    assert over_json_rpc == {
+        "AUTH_REQUIRED",
+        "RATE_LIMITED",
+        "CONTENT_TYPE_NOT_SUPPORTED",
+        "CALLER_NOT_KNOWN",
+        "HOLD_LIMIT",
+    }
 
 
 @pytest.mark.requirement("vocabulary-json-rpc-form")

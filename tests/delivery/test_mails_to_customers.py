@@ -103,6 +103,8 @@ def stuffed(kind: inspect.Type, words: str) -> Any:
 def hostile(words: str, kind: str, stock: str | None) -> dict[str, Any]:
     """A lead that says the words wherever it can, of somebody else's address."""
     lead: dict[str, Any] = stuffed(inspect.type_info(LeadSubmitRequest), words)
+    # An offer is only its ids, which have no words.
+    del lead["offer"]
     lead["consent"] = consent(consent_text=words, source_agent=words)
     lead["appointment"] |= {"appointment_type": kind, "appointment_at": noon()}
     lead["vehicle_of_interest"][words] = words

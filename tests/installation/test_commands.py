@@ -215,7 +215,8 @@ def arguments(words: tuple[str, ...], folder: Path) -> list[str]:
     values = {
         "file": str(folder / "installation.toml"),
         "contact": "pat@example.com",
-        "at": "2126-03-04 10:30",
+        "at": "2026-03-04 10:30" if words[0] == "record" else "2126-03-04 10:30",
+        "hours": "24",
         "mark_": "spam",
     }
     new = str(folder / "new")

@@ -119,7 +119,7 @@ child_processes.MOST_MEMORY_MIB = 64
 child_processes.run_job(ImportJob, do_within_limits, TEMPORARY)
 """
 """The import's process with a lower limit, so the tests need less memory."""
-LESS_MEMORY = f'ulimit -v {300 << 10}; exec "$@"'
+LESS_MEMORY = f'ulimit -v {340 << 10}; exec "$@"'
 """The same for a command, by a limit of the operating system."""
 
 
