@@ -95,7 +95,11 @@ def test_every_member_of_every_object_has_its_row(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "besides"),
-    [("VehicleDetail", {"zip", "offered_price", "held_until"}), ("TradeIn", {"condition", "fees"}), ("VehicleOfInterest", {"fees"})],
+    [
+        ("VehicleDetail", {"zip", "offered_price", "held_until"}),
+        ("TradeIn", {"condition", "fees"}),
+        ("VehicleOfInterest", {"fees"}),
+    ],
 )
 def test_an_object_like_the_listing_shows_only_its_differences(name: str, besides: set[str]) -> None:
     assert told_members(name) == besides
