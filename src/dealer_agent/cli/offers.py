@@ -11,10 +11,14 @@ from dealer_agent.cli.command import command, newest
 from dealer_agent.cli.open_dealer import DEALER
 from dealer_agent.cli.tables import Columns, Table
 from dealer_agent.cli.terminal import fail, limited, minute, out, plain
+from dealer_agent.holds import end_hold
 from dealer_agent.open_installation import OpenDealer
+from dealer_agent.operations.offers import LONGEST_REASON, MOST_HOURS, extend_by_staff, find_offer
 from dealer_agent.storage.offers import StoredHold, list_holds
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dealer_agent.storage.transaction import Transaction
 
 app = typer.Typer(no_args_is_help=True)
@@ -53,8 +57,6 @@ def show(
     """Show a quote as the agent got it, or the hold and its quote."""
     import msgspec
 
-    from dealer_agent.operations.offers import find_offer
-
     with dealer.read() as tx:
         found = find_offer(tx, offer_id)
     if found is None:
@@ -74,11 +76,9 @@ def show(
 def extend(
     dealer: OpenDealer,
     hold_id: HoldArgument,
-    hours: Annotated[int, typer.Option("--hours", min=1, max=720, help="How long it lasts from now on.")],
+    hours: Annotated[int, typer.Option("--hours", min=1, max=MOST_HOURS, help="How long it lasts from now on.")],
 ) -> dict[str, Any]:
     """Give a hold another end."""
-    from dealer_agent.operations.offers import extend_by_staff
-
     return _change(dealer, lambda tx: extend_by_staff(tx, hold_id, hours))
 
 
@@ -89,9 +89,6 @@ def end(
     reason: Annotated[str, typer.Option("--reason", help="Why, for your own record: at most 200 characters.")] = "",
 ) -> dict[str, Any]:
     """End a hold, also one that you refuse. The agent learns it when it asks for the status."""
-    from dealer_agent.holds import end_hold
-    from dealer_agent.operations.offers import LONGEST_REASON
-
     if len(reason) > LONGEST_REASON:
         raise typer.BadParameter(f"the reason has more than {LONGEST_REASON} characters")
     return _change(dealer, lambda tx: end_hold(tx, hold_id, reason))
@@ -148,15 +145,10 @@ def _kid_by_dealer(quote: dict[str, Any], url: str) -> str:
         return agent.verify_quote(quote)
 
 
-def _change(dealer: OpenDealer, change: Any) -> dict[str, Any]:
+def _change(dealer: OpenDealer, change: "Callable[[Transaction], StoredHold]") -> dict[str, Any]:
     """Changes a hold under the dealer's lock, as the service does, and says what it is now."""
-
-    def job(tx: "Transaction") -> StoredHold:
-        changed: StoredHold = change(tx)
-        return changed
-
     with closing(dealer.store.lead_writer()) as writer:
-        hold = writer.submit(dealer.profile.id, job, datetime.now(UTC)).result()
+        hold = writer.submit(dealer.profile.id, change, datetime.now(UTC)).result()
     out.print(_sentence(dealer, hold))
     return _facts(dealer, hold)
 

@@ -136,8 +136,7 @@ class OfferDesk:
         self, request: OfferHoldRequest, caller: Caller, catalogue: Catalogue, now: datetime, seconds: float
     ) -> Hold:
         """Holds the vehicle of a quote for a known agent. Raises CallerNotKnown and the errors of `begin_hold`."""
-        if not caller.is_known:
-            raise CallerNotKnown(WAYS_TO_BE_KNOWN)
+        _check_known(caller)
         _check_buyer_ref(request.buyer_ref)
         content = msgspec.json.encode((request.quote_id, None if request.buyer_ref is UNSET else request.buyer_ref))
         asked = HoldAsked(
@@ -156,8 +155,7 @@ class OfferDesk:
         self, request: OfferReleaseRequest, caller: Caller, catalogue: Catalogue, now: datetime, seconds: float
     ) -> Hold:
         """Ends a hold of the same agent. Raises CallerNotKnown, HoldNotFound and HoldEnded."""
-        if not caller.is_known:
-            raise CallerNotKnown(WAYS_TO_BE_KNOWN)
+        _check_known(caller)
         ended = await self.intake.write(
             lambda tx: release_hold(tx, request.hold_id, caller.identity), caller, now, seconds
         )
@@ -167,8 +165,7 @@ class OfferDesk:
         self, request: OfferStatusRequest, caller: Caller, catalogue: Catalogue, now: datetime, seconds: float
     ) -> Hold:
         """What became of a hold of the same agent. Raises CallerNotKnown and HoldNotFound."""
-        if not caller.is_known:
-            raise CallerNotKnown(WAYS_TO_BE_KNOWN)
+        _check_known(caller)
         async with asyncio.timeout(seconds):
             found = await asyncio.to_thread(self._read, request.hold_id, caller.identity, now)
         return self._shown(found, catalogue, now)
@@ -204,6 +201,11 @@ class OfferDesk:
 
     def _hidden(self, *words: str) -> bytes:
         return hmac.digest(self.key, msgspec.json.encode(words), sha256)
+
+
+def _check_known(caller: Caller) -> None:
+    if not caller.is_known:
+        raise CallerNotKnown(WAYS_TO_BE_KNOWN)
 
 
 def _for_sale(catalogue: Catalogue, request: OfferQuoteRequest) -> Vehicle:

@@ -288,7 +288,7 @@ OFFER_HOLD = Skill(
     name="Hold",
     description="Keeps a quoted vehicle for a known agent for a while. Only one agent can hold a vehicle.",
     tags=("offer", "hold", "reservation", "vehicle"),
-    default_rate="20/minute",
+    default_rate="20/minute; 100/day",
     scope=HOLD_SCOPE,
     is_extension=True,
 )

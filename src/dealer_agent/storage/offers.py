@@ -178,7 +178,7 @@ def find_hold_by_key(tx: Transaction, key_hash: bytes) -> StoredHold | None:
 
 
 def hold_of_vehicle(tx: Transaction, vehicle_id: str) -> StoredHold | None:
-    """The hold of a vehicle at this time. In a transaction that writes, one whose time is over becomes `expired`."""
+    """The hold of a vehicle at this time. One whose time is over does not count."""
     row = tx.execute(FIND_HOLD_OF_VEHICLE, {"of_vehicle": vehicle_id}).one_or_none()
     found = None if row is None else StoredHold(*row)
     return found if found is not None and found.holds_at(tx.now) else None
