@@ -12,12 +12,14 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from benchmarks import engine, imports, plots, report, targets
+from benchmarks.commands import command_figures
 from benchmarks.console import console_figures
 from benchmarks.fairness import fairness_figures
 from benchmarks.leads import lead_figures
 from benchmarks.machine import circumstances
 from benchmarks.metrics import metrics_figures
 from benchmarks.platform import extent_of, platform_figures
+from benchmarks.record import record_figures
 from benchmarks.scale import scale_figures
 from benchmarks.signatures import signature_figures
 from benchmarks.wire import PLANS, QUICK_PLANS, wire_figures
@@ -105,6 +107,15 @@ def _show_signatures(console: Console, found: Any) -> None:
     console.print(report.target_table(targets.signature_targets(found)))
 
 
+def _record(options: Options, say: Say) -> Any:
+    return record_figures(5 if options.quick else 20, say)
+
+
+def _show_record(console: Console, found: Any) -> None:
+    console.print(report.record_table(found))
+    console.print(report.target_table(targets.record_targets(found)))
+
+
 def _console(options: Options, say: Say) -> Any:
     return console_figures(2_000 if options.quick else 100_000, say)
 
@@ -113,6 +124,14 @@ def _show_console(console: Console, found: Any) -> None:
     for table in report.console_tables(found):
         console.print(table)
     console.print(report.target_table(targets.console_targets(found)))
+
+
+def _commands(options: Options, say: Say) -> Any:
+    return command_figures(3 if options.quick else 15, say)
+
+
+def _show_commands(console: Console, found: Any) -> None:
+    console.print(report.target_table(targets.command_targets(found)))
 
 
 def _platform(options: Options, say: Say) -> Any:
@@ -153,13 +172,15 @@ PARTS = {
         plots.plot_imports,
     ),
     "metrics": Part("a request with metrics and without", 2, _metrics, _show_metrics, lambda *_: None),
+    "record": Part("a recorded reply beside one that is not", 1, _record, _show_record, lambda *_: None),
     "signatures": Part("a signed request beside an anonymous one", 1, _signatures, _show_signatures, lambda *_: None),
     "console": Part("pages for people, and searches beside them", 8, _console, _show_console, lambda *_: None),
+    "commands": Part("the start of commands and of workers", 1, _commands, _show_commands, lambda *_: None),
     "platform": Part("many dealers in one service on PostgreSQL", 40, _platform, _show_platform, plots.plot_platform),
     "fairness": Part("one dealer's flood or lock, beside other dealers", 2, _fairness, _show_fairness, lambda *_: None),
 }
 
-WITHOUT_WRK = {"engine", "import", "metrics", "signatures", "console"}
+WITHOUT_WRK = {"engine", "import", "metrics", "record", "signatures", "console", "commands"}
 """The parts that need no wrk."""
 
 

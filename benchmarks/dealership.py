@@ -21,6 +21,9 @@ RATES = ("dealer_information", "inventory_facets", "inventory_search", "inventor
 RATE = "1000000000/minute"
 """Every request is counted and none is refused, because the whole load comes from one address."""
 
+LEADS_A_DAY = 1_000_000
+"""The most that the settings allow, for the same reason."""
+
 ROOFTOPS = ("Juniper Hollow Nashville", "Juniper Hollow Knoxville")
 
 
@@ -53,7 +56,8 @@ def write_settings(folder: Path, channel: str = FOLDER_CHANNEL) -> None:
     toml = demo_dealer_toml()
     assert FOLDER_CHANNEL in toml, "the demo's leads go to a folder"
     toml = toml.replace(FOLDER_CHANNEL, channel)
-    (folder / "dealer.toml").write_text(f"{toml}\n[rate_limits]\n{rates}\n", encoding="utf-8")
+    agents = f"[agents.anonymous]\nleads_a_day = {LEADS_A_DAY}"
+    (folder / "dealer.toml").write_text(f"{toml}\n{agents}\n\n[rate_limits]\n{rates}\n", encoding="utf-8")
 
 
 def feed_units(vehicles: int) -> list[dict[str, Any]]:

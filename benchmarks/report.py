@@ -1,6 +1,6 @@
 """The figures as tables for a terminal."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.table import Table
 
@@ -9,6 +9,7 @@ from benchmarks.fairness import FLOOD_CONNECTIONS, LEAD, FairnessFigures
 from benchmarks.leads import BARE, CONNECTIONS, STEADY_RATE, WORKERS, LeadFigures
 from benchmarks.metrics import SCRAPE_SECONDS, MetricsFigures
 from benchmarks.platform import BUDGET_MIB, WARM_CONNECTIONS, WARM_RATE, PlatformFigures
+from benchmarks.record import RecordFigure
 from benchmarks.scale import ScaleFigures
 from benchmarks.signatures import SignatureFigures
 from benchmarks.steady import Steady
@@ -87,6 +88,24 @@ def metrics_tables(found: MetricsFigures) -> Iterator[Table]:
     read = _table("Reading all metrics", "", "Processor time, ms", f"Of a core, every {SCRAPE_SECONDS} s")
     read.add_row("once", f"{found.scrape_milliseconds:.1f}", f"{found.scrape_share:.2%}")
     yield read
+
+
+def record_table(found: Sequence[RecordFigure]) -> Table:
+    """Processor time of a request whose reply is recorded and of one whose reply is not."""
+    table = _table(
+        "Processor time of a request in the process, µs",
+        *("", "Not recorded", "More for the request", "And to write it", "Share", "Bytes in the database"),
+    )
+    for figure in found:
+        table.add_row(
+            figure.request.load,
+            f"{figure.request.off:,.0f}",
+            f"{figure.request.more:,.1f}",
+            f"{figure.writing:,.1f}",
+            f"{figure.share:.1%}",
+            f"{figure.bytes:,.0f}",
+        )
+    return table
 
 
 def signatures_table(found: SignatureFigures) -> Table:

@@ -149,14 +149,17 @@ def _answers(port: int, path: str) -> bool:
 
 
 def _workers_of(pid: int, workers: int) -> tuple[int, ...]:
-    """The processes that answer: with several workers, the children of the supervisor."""
+    """The processes that answer: with several workers, the children of the command's child, the supervisor."""
     if workers == 1:
         return (pid,)
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    spawned = [int(child) for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
-    if len(spawned) != workers:
-        raise RuntimeError(f"{workers} workers were asked for, {len(spawned)} run")
-    return tuple(spawned)
+    forks = tuple(worker for supervisor in _children(pid) for worker in _children(supervisor))
+    if len(forks) != workers:
+        raise RuntimeError(f"{workers} workers were asked for, {len(forks)} run")
+    return forks
+
+
+def _children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def _free_port() -> int:

@@ -17,7 +17,7 @@ from benchmarks.buyers import post
 from benchmarks.in_process import Compared, InProcess, compared, in_process, stocked_dealer
 from dealer_agent.http_signatures.directory import directory_document
 from dealer_agent.http_signatures.keys import private_key_of
-from dealer_agent.http_signatures.signing import Signer
+from dealer_agent.http_signatures.signing import RequestSigner
 from dealer_agent.storage.key_sets import ask_for_keys, put_keys
 
 REQUESTS = 400
@@ -43,7 +43,7 @@ async def _measured(
     folder: Path, bodies: Sequence[bytes], rounds: int, progress: Callable[[str], None]
 ) -> SignatureFigures:
     key = private_key_of(Ed25519PrivateKey.generate())
-    signer = Signer(key, ORIGIN)
+    signer = RequestSigner(key, ORIGIN)
     anonymous = [_addressed(post(body)) for body in bodies]
     measured = []
     async with in_process(folder) as running:
@@ -55,7 +55,7 @@ async def _measured(
     return SignatureFigures(compared(SEARCH, measured), _ed25519())
 
 
-async def _make_known(running: InProcess, signer: Signer) -> None:
+async def _make_known(running: InProcess, signer: RequestSigner) -> None:
     """Gives the service the keys of the agent, as if it had fetched them. The fetch is no part of the figure."""
     keys = running.service.process.known_keys
     with keys.store.write(keys.owner) as tx:
@@ -68,7 +68,7 @@ def _addressed(request: bytes) -> bytes:
     return request.replace(b"Host: 127.0.0.1\r\n", f"Host: {HOST}\r\n".encode())
 
 
-def _signed(signer: Signer, body: bytes) -> bytes:
+def _signed(signer: RequestSigner, body: bytes) -> bytes:
     """A request with a signature of its own."""
     head, separator, rest = _addressed(post(body)).partition(b"\r\n\r\n")
     headers = signer.sign("POST", HOST, "/message:send", "", body, time.time())

@@ -1,10 +1,11 @@
 """The targets of the project, and whether the figures meet them. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
 from benchmarks import engine
+from benchmarks.commands import WORKERS, CommandFigures
 from benchmarks.console import ConsoleFigures
 from benchmarks.databases import POSTGRESQL, SQLITE
 from benchmarks.engine import EngineFigures
@@ -12,6 +13,7 @@ from benchmarks.fairness import LEAD, FairnessFigures
 from benchmarks.leads import STEADY_RATE, LeadFigures
 from benchmarks.metrics import SEARCH, MetricsFigures
 from benchmarks.platform import BUDGET_MIB, WARM_RATE, PlatformFigures
+from benchmarks.record import RecordFigure
 from benchmarks.signatures import SignatureFigures
 from benchmarks.wire import BARE, OURS, SDK, WireFigures
 
@@ -141,6 +143,23 @@ def platform_targets(found: PlatformFigures) -> Iterator[Target]:
 def signature_targets(found: SignatureFigures) -> Iterator[Target]:
     """The target of the cost of a signature."""
     yield Target(f"{SEARCH}: signed over anonymous, µs of CPU", found.search.more, most=MOST_SIGNATURE_CPU)
+
+
+def record_targets(found: Sequence[RecordFigure]) -> Iterator[Target]:
+    """The target of the cost of the record, for a search."""
+    search = next(figure for figure in found if figure.request.load == SEARCH)
+    limit = "the hash of the reply, its row and its part of a transaction"
+    yield Target(f"{SEARCH}: what the record costs, of a search", search.share, most=0.03, limit=limit)
+
+
+def command_targets(found: CommandFigures) -> Iterator[Target]:
+    """The targets of commands and workers."""
+    limit = "imports of SQLAlchemy, pydantic (for Typer) and rich; other work of the machine makes all of them dearer"
+    for figure in found.commands:
+        most = {"--version": 0.1, "--help": 0.2}.get(figure.command, 0.5)
+        yield Target(f"{figure.command}: seconds of CPU", figure.seconds, most=most, limit=limit)
+    yield Target(f"one of {WORKERS} workers starts: seconds of CPU", found.worker_seconds, most=0.5)
+    yield Target(f"one of {WORKERS} workers: MiB, with its share of what they share", found.worker_mib, most=80)
 
 
 def console_targets(found: ConsoleFigures) -> Iterator[Target]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import typer
+from rich.markup import escape
 from scripts.reference.markdown import code, page, table
 from typer.core import TyperGroup
 
@@ -47,6 +48,9 @@ def _command(name: str, command: Any, of_group: str) -> Iterator[str]:
     if command.epilog:
         yield command.epilog
     rows = [(", ".join(map(code, _names(one))), one.help or "", _default(one)) for one in command.params]
+    for shown in (command.help, *(help_text for _, help_text, _ in rows)):
+        if escape(shown) != shown:
+            raise ValueError(f"{name}: a terminal does not show the brackets in {shown!r}")
     if rows:
         yield table(("Option", "Meaning", "Default"), rows)
 

@@ -14,8 +14,9 @@ from scripts.reference.other_agents import NOT_DEMANDED, WIDER
 
 from dealer_agent import __version__
 from dealer_agent.protocol.errors import ERRORS, ProtocolError
+from dealer_agent.protocol.offers import OFFERS_EXTENSION, QUOTE_TYPE
 from dealer_agent.protocol.schemas import published_schemas
-from dealer_agent.protocol.skill import SKILLS
+from dealer_agent.protocol.skill import ALL_SKILLS
 
 Schema = dict[str, Any]
 
@@ -64,7 +65,7 @@ def _definitions() -> tuple[dict[str, Schema], dict[str, Schema]]:
     requests: dict[str, Schema] = {}
     responses: dict[str, Schema] = {}
     published = published_schemas()
-    for skill in SKILLS:
+    for skill in ALL_SKILLS:
         request = published[f"{skill.request_type}.json"]
         requests |= request.get("$defs", {})
         response = published[f"{skill.response_type}.json"]
@@ -193,7 +194,10 @@ def _refusals(kinds: Iterable[type[ProtocolError]]) -> str:
 
 
 def _tables(shapes: Mapping[str, Schema]) -> str:
-    skills = {skill.id: {"stem": skill.stem, "isLead": skill.is_lead} for skill in SKILLS}
+    skills = {
+        skill.id: {"stem": skill.stem, "isLead": skill.is_lead, "isExtension": skill.is_extension}
+        for skill in ALL_SKILLS
+    }
     numbers: dict[int, str] = {}
     for kind in ERRORS.values():
         for number in (kind.json_rpc, kind.json_rpc_autoagent):
@@ -211,7 +215,10 @@ def _tables(shapes: Mapping[str, Schema]) -> str:
         'import * as refusals from "./refusals.js";\n',
         "/** The version of this package. */",
         f"export const VERSION = {json.dumps(__version__)};\n",
-        "/** Each skill: the stem of its media types, and whether it submits a lead. */",
+        "/** The URI of the extension for offers, and the `typ` of the signature of a quote. */",
+        f"export const OFFERS_EXTENSION = {json.dumps(OFFERS_EXTENSION)};",
+        f"export const QUOTE_TYPE = {json.dumps(QUOTE_TYPE)};\n",
+        "/** Each skill: the stem of its media types, and whether it submits a lead or is of the extension. */",
         f"export const SKILLS = {_rows(skills)} as const;\n",
         "/** What the client checks: filters before it sends them, and responses as far as its types promise. */",
         "export const SHAPES: Readonly<Record<string, Shape>> = {",

@@ -29,6 +29,7 @@ from dealer_agent.storage.offers import (
     StoredQuote,
     add_hold,
     change_hold,
+    count_open_holds,
     expire_hold_of_vehicle,
     find_hold,
     find_hold_by_key,
@@ -54,13 +55,14 @@ _KEPT_BY_LEADS: Final = ("quote_id", "price", "lines", "total", "currency", "val
 
 
 class HoldRules(NamedTuple):
-    """How long a hold lasts, and how many an agent may begin in BUDGET_TIME."""
+    """How long a hold lasts, how many an agent may begin in BUDGET_TIME, and how many all agents may have at once."""
 
     lasts: timedelta
     most: int
+    most_open: int
 
 
-class HoldAsked(NamedTuple):
+class HoldRequest(NamedTuple):
     """A request for a hold. `caller` is the identity of the agent, and `key_hash` that of its idempotency key."""
 
     caller: str
@@ -80,7 +82,7 @@ class HoldRefusedError(NotPossible):
     """Staff cannot change the hold. The message says why."""
 
 
-def begin_hold(tx: Transaction, asked: HoldAsked, rules: HoldRules, is_for_sale: Callable[[str], bool]) -> QuotedHold:
+def begin_hold(tx: Transaction, asked: HoldRequest, rules: HoldRules, is_for_sale: Callable[[str], bool]) -> QuotedHold:
     """Holds the vehicle of a quote. A repeated request gets the hold that it has made.
 
     Raises QuoteNotFound, QuoteExpired, VehicleUnavailable, HoldConflict, HoldLimit and IdempotencyConflict.
@@ -134,12 +136,12 @@ def hold_of(tx: Transaction, hold_id: str, caller: str | None) -> QuotedHold:
 
 def release_hold(tx: Transaction, hold_id: str, caller: str) -> QuotedHold:
     """Ends a hold of this agent. One that it has released stays so. Raises HoldNotFound and HoldEnded."""
-    found = hold_of(tx, hold_id, caller)
-    if found.hold.status == "released":
-        return found
-    if not found.hold.holds_at(tx.now):
-        raise HoldEnded("This hold has ended.", {"status": found.hold.status_at(tx.now)})
-    return found._replace(hold=_ended(tx, found.hold._replace(status="released")))
+    quoted = hold_of(tx, hold_id, caller)
+    if quoted.hold.status == "released":
+        return quoted
+    if not quoted.hold.holds_at(tx.now):
+        raise HoldEnded("This hold has ended.", {"status": quoted.hold.status_at(tx.now)})
+    return quoted._replace(hold=_ended(tx, quoted.hold._replace(status="released")))
 
 
 def offer_of_lead(tx: Transaction, offer: LeadOffer, caller: str | None) -> dict[str, Any]:
@@ -215,7 +217,7 @@ def _conflict(other: StoredHold, caller: str) -> HoldConflict:
 
 
 def _check_budget(tx: Transaction, caller: str, vehicle_id: str, rules: HoldRules) -> None:
-    """Raises HoldLimit if the agent has begun too many holds, or has held this vehicle."""
+    """Raises HoldLimit if the agent has begun too many holds or has held this vehicle, or if too many are held."""
     recent = holds_of_caller(tx, caller, tx.now - BUDGET_TIME)
     same = [hold for hold in recent if hold.vehicle_id == vehicle_id]
     if same:
@@ -227,6 +229,11 @@ def _check_budget(tx: Transaction, caller: str, vehicle_id: str, rules: HoldRule
         words = "This agent has no more holds for today."
         free_at = counted[len(counted) - rules.most].created_at if rules.most else tx.now
         raise HoldLimit.of(words, _seconds_until(free_at + BUDGET_TIME, tx.now))
+    # Anybody can be many agents. So the budget of each does not bound what all of them hold.
+    open_holds = count_open_holds(tx)
+    if open_holds.first_end is not None and open_holds.number >= rules.most_open:
+        words = "Agents hold as many vehicles of this dealer as they may at one time."
+        raise HoldLimit.of(words, _seconds_until(open_holds.first_end, tx.now))
 
 
 def _was_quick(hold: StoredHold) -> bool:

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta
 from pathlib import Path
-from typing import NamedTuple, overload
+from typing import TYPE_CHECKING, NamedTuple, overload
 from zoneinfo import ZoneInfo
 
 from msgspec import structs
@@ -23,20 +23,14 @@ from dealer_agent.leads.local_time import first_instant
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage.database_roles import ADMIN_VARIABLE, require_same_database
 from dealer_agent.storage.database_url import is_sqlite
-from dealer_agent.storage.deliveries.outbox import dealers_with_due
 from dealer_agent.storage.errors import DatabaseReadOnly, NotIsolated
-from dealer_agent.storage.installation.dealer_registry import (
-    RegisteredDealer,
-    all_dealers,
-    all_hosts,
-    find_dealer,
-    list_hosts,
-)
-from dealer_agent.storage.installation.dealer_registry import read_settings as read_document
 from dealer_agent.storage.installation.registration import removed_dealers, was_removed
 from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.store import LISTENING_CONNECTIONS, Store
 from dealer_agent.storage.transaction import Transaction
+
+if TYPE_CHECKING:
+    from dealer_agent.storage.installation.dealer_registry import RegisteredDealer
 
 LONGEST_LEASE = timedelta(seconds=LONGEST_LEASE_SECONDS)
 MOST_DUE = 100_000
@@ -51,7 +45,7 @@ _ID = re.compile(r"[a-z0-9][a-z0-9-]*")
 class EnabledDealers(NamedTuple):
     """The enabled dealers, and the dealer of each host name."""
 
-    dealers: list[RegisteredDealer]
+    dealers: "list[RegisteredDealer]"
     hosts: dict[str, str]
 
 
@@ -86,6 +80,9 @@ class OpenInstallation:
         return found
 
     def _read(self) -> EnabledDealers:
+        # Imported here: few commands need the statements about the dealers of an installation.
+        from dealer_agent.storage.installation.dealer_registry import RegisteredDealer, all_dealers, all_hosts
+
         only = self.installation.only
         if only is not None:
             return EnabledDealers([RegisteredDealer(only.dealer.id, True, False, 0, only.dealer.name)], {})
@@ -96,8 +93,11 @@ class OpenInstallation:
         """The current settings of a dealer. Raises DealerUnknown, StorageError and SettingsError."""
         if self.installation.only is not None:
             return self.installation.only
+        # Imported here, as above.
+        from dealer_agent.storage.installation.dealer_registry import find_dealer, list_hosts, read_settings
+
         with self.store.read(dealer_id) as tx:
-            document = read_document(tx, find_dealer(tx).settings_number)
+            document = read_settings(tx, find_dealer(tx).settings_number)
             hosts = tuple(list_hosts(tx))
         return self.installation.dealer_settings(document.decode(), hosts)
 
@@ -123,6 +123,9 @@ class OpenInstallation:
         """The enabled dealers that may have due deliveries, the longest waiting first. Raises StorageError."""
         if self.installation.only is not None:
             return [self.owner]
+        # Imported here, as above.
+        from dealer_agent.storage.deliveries.outbox import dealers_with_due
+
         with self.store.installation() as tx:
             due = dealers_with_due(tx, LONGEST_LEASE, MOST_DUE)
         return [dealer_id for dealer_id in due if dealer_id in self.enabled]

@@ -61,12 +61,12 @@ class Where(NamedTuple):
         """The text, with the options of this place after each command that has them."""
         return _COMMAND.sub(self._completed, text)
 
-    def _completed(self, found: re.Match[str]) -> str:
+    def _completed(self, match: re.Match[str]) -> str:
         """A command of a message, with the options of this place."""
-        names = {found[1], found[2]}
+        names = {match[1], match[2]}
         if names & WITHOUT_FOLDER:
-            return found[0]
+            return match[0]
         options = [] if self.folder is None else ["--dir", str(self.folder)]
         if self.dealer_id is not None and not names & WITHOUT_DEALER:
             options += ["--dealer", self.dealer_id]
-        return shlex.join(["dealer-agent", *found[1].split(), *options])
+        return shlex.join(["dealer-agent", *match[1].split(), *options])

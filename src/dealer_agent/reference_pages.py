@@ -42,8 +42,8 @@ def settings_sections() -> tuple[SettingsSection, ...]:
     for line in reference_pages()["settings"].read_text("utf-8").splitlines():
         if line == "## Top of the file":
             sections.append(((), False, []))
-        elif found := _HEADING.fullmatch(line):
-            sections.append((tuple(found[2].split(".")), len(found[1]) > 1, []))
+        elif heading := _HEADING.fullmatch(line):
+            sections.append((tuple(heading[2].split(".")), len(heading[1]) > 1, []))
         elif sections and line.startswith("| `"):
             cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
             if len(cells) == 4:

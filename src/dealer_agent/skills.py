@@ -18,20 +18,15 @@ from dealer_agent.catalogue_loading.change_pages import ChangeReader
 from dealer_agent.config.settings import SearchSettings
 from dealer_agent.dealers.information import dealer_information, offered_price
 from dealer_agent.dealers.profile import Profile
-from dealer_agent.inventory.catalogue import Catalogue, RemovedUnit
+from dealer_agent.inventory.catalogue import Catalogue
 from dealer_agent.lead_intake.intake import LeadIntake
 from dealer_agent.leads.received_lead import PreparedLead
 from dealer_agent.offering.desk import OfferDesk
 from dealer_agent.protocol.after_lead import LeadStatusRequest, VisitCancelRequest, VisitMoveRequest
 from dealer_agent.protocol.envelope import Request
-from dealer_agent.protocol.errors import InternalError, ProtocolError, VehicleNotFound, VehicleUnavailable
-from dealer_agent.protocol.offers import (
-    OfferHoldRequest,
-    OfferQuoteRequest,
-    OfferReleaseRequest,
-    OfferStatusRequest,
-)
-from dealer_agent.protocol.response_bodies import SkillResponse
+from dealer_agent.protocol.errors import InternalError, ProtocolError
+from dealer_agent.protocol.offers import OfferHoldRequest, OfferQuoteRequest, OfferReleaseRequest, OfferStatusRequest
+from dealer_agent.protocol.response_bodies import SkillResult
 from dealer_agent.protocol.skill import (
     DealerInformationRequest,
     InventoryFacetsRequest,
@@ -43,8 +38,8 @@ from dealer_agent.protocol.skill import (
 from dealer_agent.protocol.stock_changes import USUAL_CHANGES, InventoryChangesRequest
 
 
-class Asked(NamedTuple):
-    """A valid request to a skill that needs the database. `seconds` is the time left for it."""
+class TimedRequest(NamedTuple):
+    """A valid request to a skill that needs the database. `seconds` is the time that is left to answer it."""
 
     payload: Payload
     caller: Caller
@@ -53,19 +48,24 @@ class Asked(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Dealer:
-    """The data that the skills answer from. An import of a feed makes a new Dealer; a request uses one to its end.
-
-    `information` is the JSON of the response to dealer.information. `stock_at` is when the feed last confirmed the
-    stock. `desk` makes offers, and `changes` reads the changes of the stock; None if the dealer has switched them off.
-    `revision` is that of the stock.
-    """
+class PublicDealer:
+    """All that the reading skills answer from. `information` is the JSON of the response to dealer.information."""
 
     profile: Profile
     information: bytes
     catalogue: Catalogue
-    lead_intake: LeadIntake
     search: SearchSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Dealer(PublicDealer):
+    """The data that the skills answer from. An import of a feed makes a new Dealer; a request uses one to its end.
+
+    `stock_at` is when the feed last confirmed the stock. `desk` makes offers, and `changes` reads the changes of the
+    stock; None if the dealer has switched them off. `revision` is that of the stock.
+    """
+
+    lead_intake: LeadIntake
     stock_at: datetime | None = None
     desk: OfferDesk | None = None
     changes: ChangeReader | None = None
@@ -87,16 +87,21 @@ def dealer_of(
     revision: int = 0,
 ) -> Dealer:
     """The dealer of a profile, with a snapshot of its stock."""
-    about = msgspec.json.encode(dealer_information(profile))
-    return Dealer(profile, about, catalogue, lead_intake, search, stock_at, desk, changes, revision)
+    public = public_dealer(profile, search, catalogue)
+    return Dealer(profile, public.information, catalogue, search, lead_intake, stock_at, desk, changes, revision)
 
 
-def information(dealer: Dealer, _: DealerInformationRequest) -> SkillResponse:
+def public_dealer(profile: Profile, search: SearchSettings, catalogue: Catalogue) -> PublicDealer:
+    """What the reading skills answer from, with a snapshot of the stock."""
+    return PublicDealer(profile, msgspec.json.encode(dealer_information(profile)), catalogue, search)
+
+
+def information(dealer: PublicDealer, _: DealerInformationRequest) -> SkillResult:
     """dealer.information (docs/protocol.md#dealer-information)."""
-    return SkillResponse(dealer.information)
+    return SkillResult(dealer.information)
 
 
-def search(dealer: Dealer, request: InventorySearchRequest) -> SkillResponse:
+def search(dealer: PublicDealer, request: InventorySearchRequest) -> SkillResult:
     """inventory.search (docs/protocol.md#inventory-search): a page of listings, whose JSON is in the snapshot."""
     skip, limit = 0, dealer.search.default_limit
     if request.pagination:
@@ -107,31 +112,32 @@ def search(dealer: Dealer, request: InventorySearchRequest) -> SkillResponse:
     rest = [b","] * max(1, 2 * len(page.listings))
     rest[:-1:2] = page.listings
     rest[-1] = b"]}"
-    return SkillResponse(head, rest=rest)
+    return SkillResult(head, rest=rest)
 
 
-def facets(dealer: Dealer, request: InventoryFacetsRequest) -> SkillResponse:
+def facets(dealer: PublicDealer, request: InventoryFacetsRequest) -> SkillResult:
     """inventory.facets (docs/protocol.md#inventory-facets): the values of the matching listings, with counts."""
-    return SkillResponse(msgspec.json.encode(dealer.catalogue.facets(request.filters)))
+    return SkillResult(msgspec.json.encode(dealer.catalogue.facets(request.filters)))
 
 
-def vehicle(dealer: Dealer, request: InventoryVehicleRequest) -> SkillResponse:
+def vehicle(dealer: PublicDealer, request: InventoryVehicleRequest) -> SkillResult:
     """inventory.vehicle (docs/protocol.md#inventory-vehicle). Raises VehicleNotFound and VehicleUnavailable."""
-    found = dealer.catalogue.find(request.vin, request.stock, request.vehicle_id)
-    if found is None:
-        raise VehicleNotFound("No listing has this VIN, stock number or vehicle id.")
-    if isinstance(found, RemovedUnit):
-        raise VehicleUnavailable("This vehicle is no longer available.", {"vehicle_id": found.vehicle_id})
+    listing = dealer.catalogue.listing(request.vin, request.stock, request.vehicle_id)
     if request.zip is UNSET:
-        return SkillResponse(found.json)
+        return SkillResult(listing.json)
     for_area: dict[str, Any] = {"zip": request.zip}
-    offered = offered_price(found.vehicle, request.zip, dealer.profile.area_offers)
+    offered = offered_price(listing.vehicle, request.zip, dealer.profile.area_offers)
     if offered is not None:
         for_area["offered_price"] = offered
-    return SkillResponse(found.json[:-1] + b"," + msgspec.json.encode(for_area)[1:])
+    return SkillResult(listing.json[:-1] + b"," + msgspec.json.encode(for_area)[1:])
 
 
-READING_SKILLS: dict[type[Payload], Callable[[Dealer, Any], SkillResponse]] = {
+def with_hold(result: SkillResult, held_until: str) -> SkillResult:
+    """The response of inventory.vehicle, with the end of a hold of the vehicle (docs/protocol.md#offer-held)."""
+    return result._replace(data=b'%b,"held_until":"%b"}' % (result.data[:-1], held_until.encode()))
+
+
+READING_SKILLS: dict[type[Payload], Callable[[PublicDealer, Any], SkillResult]] = {
     DealerInformationRequest: information,
     InventorySearchRequest: search,
     InventoryFacetsRequest: facets,
@@ -139,7 +145,7 @@ READING_SKILLS: dict[type[Payload], Callable[[Dealer, Any], SkillResponse]] = {
 }
 
 
-def read(dealer: Dealer, request: Request) -> SkillResponse:
+def read(dealer: PublicDealer, request: Request) -> SkillResult:
     """The response of a reading skill to a valid payload. Raises ProtocolError."""
     assert request.payload is not None, "the payload is checked before"
     return READING_SKILLS[type(request.payload)](dealer, request.payload)
@@ -154,7 +160,7 @@ async def submit_lead(
     body: bytes,
     seconds: float,
     names_offers: bool = False,
-) -> SkillResponse:
+) -> SkillResult:
     """lead.submit (docs/protocol.md#lead-submit), for a valid payload.
 
     `body` is the body as received: the consent record has its hash. A `quarantined` lead waits for a person of the
@@ -181,63 +187,63 @@ async def submit_lead(
         raise
 
 
-async def quote(dealer: Dealer, desk: OfferDesk, asked: Asked) -> SkillResponse:
+async def quote(dealer: Dealer, desk: OfferDesk, timed: TimedRequest) -> SkillResult:
     """offer.quote (docs/protocol.md#offer-quote). Raises ProtocolError and StorageError, as the skills below."""
-    request = cast(OfferQuoteRequest, asked.payload)
-    document = await desk.quote(request, asked.caller, dealer.catalogue, dealer.stock_at, asked.now, asked.seconds)
-    return SkillResponse(document)
+    request = cast(OfferQuoteRequest, timed.payload)
+    document = await desk.quote(request, timed.caller, dealer.catalogue, dealer.stock_at, timed.now, timed.seconds)
+    return SkillResult(document)
 
 
-async def hold(dealer: Dealer, desk: OfferDesk, asked: Asked) -> SkillResponse:
+async def hold(dealer: Dealer, desk: OfferDesk, timed: TimedRequest) -> SkillResult:
     """offer.hold (docs/protocol.md#offer-hold)."""
-    request = cast(OfferHoldRequest, asked.payload)
-    return _encoded(await desk.hold(request, asked.caller, dealer.catalogue, asked.now, asked.seconds))
+    request = cast(OfferHoldRequest, timed.payload)
+    return _encoded(await desk.hold(request, timed.caller, dealer.catalogue, timed.now, timed.seconds))
 
 
-async def release(dealer: Dealer, desk: OfferDesk, asked: Asked) -> SkillResponse:
+async def release(dealer: Dealer, desk: OfferDesk, timed: TimedRequest) -> SkillResult:
     """offer.release (docs/protocol.md#offer-hold)."""
-    request = cast(OfferReleaseRequest, asked.payload)
-    return _encoded(await desk.release(request, asked.caller, dealer.catalogue, asked.now, asked.seconds))
+    request = cast(OfferReleaseRequest, timed.payload)
+    return _encoded(await desk.release(request, timed.caller, dealer.catalogue, timed.now, timed.seconds))
 
 
-async def status(dealer: Dealer, desk: OfferDesk, asked: Asked) -> SkillResponse:
+async def status(dealer: Dealer, desk: OfferDesk, timed: TimedRequest) -> SkillResult:
     """offer.status (docs/protocol.md#offer-hold)."""
-    request = cast(OfferStatusRequest, asked.payload)
-    return _encoded(await desk.status(request, asked.caller, dealer.catalogue, asked.now, asked.seconds))
+    request = cast(OfferStatusRequest, timed.payload)
+    return _encoded(await desk.status(request, timed.caller, dealer.catalogue, timed.now, timed.seconds))
 
 
-async def lead_status(_: Dealer, desk: OfferDesk, asked: Asked) -> SkillResponse:
+async def lead_status(_: Dealer, desk: OfferDesk, timed: TimedRequest) -> SkillResult:
     """lead.status (docs/protocol.md#lead-status)."""
-    request = cast(LeadStatusRequest, asked.payload)
-    return SkillResponse(await desk.leads.status(request, asked.caller, asked.now, asked.seconds))
+    request = cast(LeadStatusRequest, timed.payload)
+    return SkillResult(await desk.leads.status(request, timed.caller, timed.now, timed.seconds))
 
 
-async def move_visit(_: Dealer, desk: OfferDesk, asked: Asked) -> SkillResponse:
+async def move_visit(_: Dealer, desk: OfferDesk, timed: TimedRequest) -> SkillResult:
     """visit.move (docs/protocol.md#visit-move)."""
-    request = cast(VisitMoveRequest, asked.payload)
-    return SkillResponse(await desk.leads.move(request, asked.caller, asked.now, asked.seconds))
+    request = cast(VisitMoveRequest, timed.payload)
+    return SkillResult(await desk.leads.move(request, timed.caller, timed.now, timed.seconds))
 
 
-async def cancel_visit(_: Dealer, desk: OfferDesk, asked: Asked) -> SkillResponse:
+async def cancel_visit(_: Dealer, desk: OfferDesk, timed: TimedRequest) -> SkillResult:
     """visit.cancel (docs/protocol.md#visit-cancel)."""
-    request = cast(VisitCancelRequest, asked.payload)
-    return SkillResponse(await desk.leads.cancel(request, asked.caller, asked.now, asked.seconds))
+    request = cast(VisitCancelRequest, timed.payload)
+    return SkillResult(await desk.leads.cancel(request, timed.caller, timed.now, timed.seconds))
 
 
-def _encoded(data: Struct) -> SkillResponse:
-    return SkillResponse(msgspec.json.encode(data))
+def _encoded(data: Struct) -> SkillResult:
+    return SkillResult(msgspec.json.encode(data))
 
 
-async def changes(dealer: Dealer, _: OfferDesk, asked: Asked) -> SkillResponse:
+async def changes(dealer: Dealer, _: OfferDesk, timed: TimedRequest) -> SkillResult:
     """inventory.changes (docs/protocol.md#inventory-changes). Reads the database in a thread."""
-    request = cast(InventoryChangesRequest, asked.payload)
+    request = cast(InventoryChangesRequest, timed.payload)
     assert dealer.changes is not None, "the skill is switched on"
     cursor = None if request.cursor is UNSET else request.cursor
     limit = USUAL_CHANGES if request.limit is UNSET else request.limit
-    return SkillResponse(await dealer.changes.answer(cursor, limit, dealer.revision, asked.now, asked.seconds))
+    return SkillResult(await dealer.changes.answer(cursor, limit, dealer.revision, timed.now, timed.seconds))
 
 
-OFFER_SKILLS: dict[type[Payload], Callable[[Dealer, OfferDesk, Asked], Awaitable[SkillResponse]]] = {
+OFFER_SKILLS: dict[type[Payload], Callable[[Dealer, OfferDesk, TimedRequest], Awaitable[SkillResult]]] = {
     InventoryChangesRequest: changes,
     OfferQuoteRequest: quote,
     OfferHoldRequest: hold,
@@ -249,7 +255,7 @@ OFFER_SKILLS: dict[type[Payload], Callable[[Dealer, OfferDesk, Asked], Awaitable
 }
 
 
-async def answer_offer(dealer: Dealer, asked: Asked) -> SkillResponse:
+async def answer_offer(dealer: Dealer, timed: TimedRequest) -> SkillResult:
     """The response of a skill of the offers extension. Raises ProtocolError and StorageError."""
     assert dealer.desk is not None, "the skill is switched on"
-    return await OFFER_SKILLS[type(asked.payload)](dealer, dealer.desk, asked)
+    return await OFFER_SKILLS[type(timed.payload)](dealer, dealer.desk, timed)

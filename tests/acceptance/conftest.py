@@ -36,7 +36,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
         yield Guarded(running.url, token)
 
 
-_OFFERS = """
+OFFERS = """
 [offers]
 enabled = true
 
@@ -52,7 +52,7 @@ base = "price"
 @pytest.fixture(scope="session")
 def offering(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     """A service that makes offers, and a token of it."""
-    folder = stocked_dealer(tmp_path_factory.mktemp("offering"), _OFFERS)
+    folder = stocked_dealer(tmp_path_factory.mktemp("offering"), OFFERS)
     token = succeed_here("tokens", "create", "Acceptance Agent", "--dir", folder).strip()
     with serving(folder) as running:
         yield Guarded(running.url, token)

@@ -17,7 +17,7 @@ from dealer_agent.callers import ANONYMOUS, Caller
 from dealer_agent.config import Settings, load_settings
 from dealer_agent.encryption.card_signer import CardSigner
 from dealer_agent.feeds.collection.collection import feed_rows
-from dealer_agent.holds import HoldAsked, HoldRules, begin_hold
+from dealer_agent.holds import HoldRequest, HoldRules, begin_hold
 from dealer_agent.inventory.catalogue import Catalogue
 from dealer_agent.lead_intake.intake import LeadIntake
 from dealer_agent.leads.received_lead import PreparedLead
@@ -133,16 +133,20 @@ class Filled:
             "lines": [line, tax],
             "price": 25_000,
             "total": 26_812.5,
+            "complete": False,
             "missing": ["title", "registration"],
+            "jurisdiction": {"of": "rooftop", "state": "UT"},
             "currency": "USD",
+            "created_at": utc_text(now),
             "valid_until": utc_text(ends),
+            "terms": "The price is kept until then.",
         }
         quote["signature"] = QUOTE_SIGNER.signature_of(quote, "https://dealer.example/.well-known/offer-keys.json")
         agent, quote_id = "https://agent.example", str(quote["quote_id"])
         with Store.open(settings.database_url, settings.cipher) as store, store.lock(settings.dealer.id, now) as tx:
             add_quote(tx, StoredQuote(quote_id, vehicle_id, agent, now, ends, msgspec.json.encode(quote)))
-            asked = HoldAsked(agent, quote_id, quote_id.encode(), b"request")
-            held = begin_hold(tx, asked, HoldRules(timedelta(hours=2), 9), lambda _: True)
+            asked = HoldRequest(agent, quote_id, quote_id.encode(), b"request")
+            held = begin_hold(tx, asked, HoldRules(timedelta(hours=2), 9, 9), lambda _: True)
         return quote, held.hold.hold_id
 
     def settle(self, lead_id: str, **values: Any) -> list[str]:

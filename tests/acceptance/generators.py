@@ -1,5 +1,6 @@
 """The code generators of requirements/generators.txt, in a folder of their own below .venv."""
 
+import os
 import subprocess
 import sys
 from fcntl import LOCK_EX, flock
@@ -31,12 +32,15 @@ def generators() -> Path:
 def _install(folder: Path) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--clear", "--without-pip", folder], check=True, timeout=300)
     options = ("--require-hashes", "--no-deps", "--only-binary", ":all:", "--quiet", "--disable-pip-version-check")
+    # The index is on the internet, whose authorities the tests do not trust (tests/conftest.py).
+    environment = {name: value for name, value in os.environ.items() if name != "SSL_CERT_FILE"}
     installed = subprocess.run(
         [sys.executable, "-m", "pip", "--python", folder / "bin" / "python", "install", *options, "-r", LOCK],
         capture_output=True,
         text=True,
         check=False,
         timeout=600,
+        env=environment,
     )
     if installed.returncode and _OUT_OF_REACH in installed.stderr:
         pytest.skip("GAP: no package index within reach, so the generated clients were not tried")

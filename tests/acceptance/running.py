@@ -27,7 +27,7 @@ PATIENT_COMMAND = (
     sys.executable,
     "-c",
     "import importlib; from dealer_agent.cli import main;"
-    "importlib.import_module('dealer_agent.cli.processes').WORKER_START_SECONDS = 3600; main()",
+    "importlib.import_module('dealer_agent.cli.supervisor').WORKER_START_SECONDS = 3600; main()",
 )
 """The command that lets a worker take an hour to start, and to say that it lives."""
 PATIENCE_SECONDS = 120.0
@@ -169,11 +169,10 @@ class Running:
         return False
 
     def workers(self) -> list[int]:
-        """The process ids of the worker processes; the resource tracker of Python is none."""
+        """The process ids of the worker processes."""
         if not Path("/proc/self").exists():
             pytest.skip("GAP: no /proc here, so the worker processes cannot be told")
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        return [int(child) for child in children if b"spawn_main" in _command_line(child)]
+        return [worker for supervisor in _forks(self.process.pid) for worker in _forks(supervisor)]
 
 
 def memory_mib(running: Running) -> float:
@@ -184,7 +183,13 @@ def memory_mib(running: Running) -> float:
     return int(status.read_text().partition("VmRSS:")[2].split()[0]) / 1024
 
 
-def _command_line(process: str) -> bytes:
+def _forks(process: int) -> list[int]:
+    """The children of a process that run the same program."""
+    children = map(int, Path(f"/proc/{process}/task/{process}/children").read_text().split())
+    return [child for child in children if _command_line(child) == _command_line(process)]
+
+
+def _command_line(process: int) -> bytes:
     try:
         return Path(f"/proc/{process}/cmdline").read_bytes()
     except (FileNotFoundError, ProcessLookupError):

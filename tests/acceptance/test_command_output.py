@@ -29,12 +29,17 @@ from tests.installation.platform import DEALERS, dealer_toml
 
 from dealer_agent.callers import signed
 from dealer_agent.cli import app
+from dealer_agent.config import load_settings
+from dealer_agent.protocol.ids import new_ulid
+from dealer_agent.storage.stock.recorded_replies import ReplyRow, add_replies
+from dealer_agent.storage.store import Store
 
 pytestmark = pytest.mark.outside_protocol("the output of commands")
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "json.md"
 
 OTHER_FORM = {
+    "record reply": "it prints the bytes of the reply: tests/server/test_reply_record.py",
     **dict.fromkeys(
         [f"ask {skill}" for skill in ("information", "facets", "search", "vehicle", "lead")],
         "its JSON is that of the protocol: tests/acceptance/test_ask.py",
@@ -112,6 +117,14 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
     return Scene(dealer, installation, words_of(dealer, folder, place, edited))
 
 
+def record_reply(dealer: Filled) -> None:
+    """Adds a reply to the record, as a service does."""
+    asked = "token", "token:01KE7", "json-rpc", "1.3", "inventory.search", "", b"{}", bytes(32)
+    settings = load_settings(dealer.folder, {})
+    with Store.open(settings.database_url, settings.cipher) as store, store.write(settings.dealer.id) as tx:
+        add_replies(tx, [ReplyRow(new_ulid(), *asked)], 1, "settings", b"{}", 10)
+
+
 def words_of(dealer: Filled, folder: Path, place: tuple[str, ...], edited: Path) -> dict[str, tuple[str, ...]]:
     """The arguments with which each command succeeds."""
     now = datetime.now(UTC)
@@ -153,6 +166,7 @@ def words_of(dealer: Filled, folder: Path, place: tuple[str, ...], edited: Path)
     for agent in (AGENT_ORIGIN, forgotten):
         succeed_here("agents", "block", agent, "--reason", "r" * 60, *here)
     held = [lead(caller=signed("https://doubtful.example"), quarantined=True)[0] for _ in range(3)]
+    record_reply(dealer)
     quote, extended = dealer.hold("stock-h3")
     _, ended = dealer.hold("stock-h4")
     quote_file, key_file = folder / "quote.json", folder / "offer-keys.json"
@@ -184,6 +198,7 @@ def words_of(dealer: Filled, folder: Path, place: tuple[str, ...], edited: Path)
         "price": ("H1", "--zip", "84115", *here),
         "record price": (priced, "--at", datetime.now(UTC).isoformat(), *here),
         "record history": (priced, *here),
+        "record replies": here,
         "keys create": ("--dir", str(keyless)),
         "keys list": here,
         "keys rotate": ("--forget-old", *here),

@@ -243,6 +243,7 @@ def test_the_browser_uses_every_route(seen: Seen, done: Seen, operated: Seen) ->
 
 
 def test_a_person_signs_in_by_passkey_by_password_and_by_recovery_code(seen: Seen) -> None:
+    # `console.js` says what each step is: a text of the page, or the path to which the act led.
     assert seen.found["steps"] == {
         "added": "The passkey is added.",
         "codes": 10,

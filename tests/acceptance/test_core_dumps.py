@@ -52,7 +52,7 @@ def test_a_command_that_reads_customer_data_leaves_no_core_dump(tmp_path: Path) 
 
 @pytest.mark.usefixtures("dumping")
 def test_no_process_of_a_service_leaves_a_core_dump(tmp_path: Path) -> None:
-    """Workers are programs of their own, which inherit the limit and not the rest."""
+    """The supervisor and its workers are forks of the command."""
     folder = stocked_dealer(tmp_path / "store")
     running = start(folder, workers=2, program=(*UNLIMITED, COMMAND))
     try:

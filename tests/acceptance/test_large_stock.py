@@ -24,7 +24,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return stocked_dealer(tmp_path_factory.mktemp("large"), "", generation(0, MANY))
 
 
-def bring_in(running: Running, number: int, size: int) -> None:
+def import_stock(running: Running, number: int, size: int) -> None:
     feed = write_feed(running.folder / f"{number}.json", generation(number, size))
     succeed_here("inventory", "import", feed, "--dir", running.folder)
 
@@ -56,8 +56,8 @@ def holding(hold: Path) -> tuple[str, ...]:
     return sys.executable, "-c", HOLDING, str(hold)
 
 
-def makers(running: Running) -> Iterator[int]:
-    """The processes that prepare a stock of this service."""
+def builders(running: Running) -> Iterator[int]:
+    """The snapshot builders of this service."""
     for process in Path("/proc").glob("[0-9]*"):
         try:
             parent = process.joinpath("stat").read_text().rpartition(")")[2].split()[1]
@@ -82,7 +82,7 @@ def test_both_workers_show_it_and_what_an_import_made_of_it(folder: Path) -> Non
     """See docs/protocol.md#listings."""
     with serving(folder, workers=2) as running:
         in_every_worker(running, "the stock", lambda: total(running) == MANY)
-        bring_in(running, 1, MANY + 100)
+        import_stock(running, 1, MANY + 100)
         in_every_worker(running, "the import", lambda: total(running) == MANY + 100)
         assert files(folder) == {FILE, "catalogue-snapshot.lock", "catalogue-snapshot.old"}
 
@@ -94,26 +94,26 @@ def test_when_the_process_is_killed_the_old_stock_stays_and_the_new_one_is_made_
     with serving(folder, program=holding(hold)) as running:
         before = total(running)
         hold.touch()
-        bring_in(running, 2, MANY + 200)
-        maker = eventually("the process is there", lambda: next(makers(running), None))
+        import_stock(running, 2, MANY + 200)
+        builder = eventually("a snapshot builder runs", lambda: next(builders(running), None))
         assert total(running) == before
         hold.unlink()
-        os.kill(maker, signal.SIGKILL)
+        os.kill(builder, signal.SIGKILL)
         eventually("it is missed", lambda: "ended by signal 9" in running.stderr())
         eventually("the import", lambda: total(running) == MANY + 200)
         assert running.stderr().count('"event":"refresh failed"') == 1
 
 
 @pytest.mark.soak
-def test_a_service_that_was_killed_while_its_stock_was_made_leaves_nothing_behind(folder: Path, hold: Path) -> None:
+def test_a_service_that_was_killed_during_a_snapshot_leaves_no_files_behind(folder: Path, hold: Path) -> None:
     running = start(folder, program=holding(hold))
     hold.touch()
-    bring_in(running, 3, MANY + 300)
-    maker = eventually("the process is there", lambda: next(makers(running), None))
+    import_stock(running, 3, MANY + 300)
+    builder = eventually("a snapshot builder runs", lambda: next(builders(running), None))
     os.kill(running.process.pid, signal.SIGKILL)
     running.process.wait(PATIENCE_SECONDS)
-    os.kill(maker, signal.SIGCONT)
-    eventually("its process has ended", lambda: not Path(f"/proc/{maker}").exists())
+    os.kill(builder, signal.SIGCONT)
+    eventually("its process has ended", lambda: not Path(f"/proc/{builder}").exists())
     with serving(folder) as again:
         assert total(again) == MANY + 300
         assert files(folder) <= {FILE, "catalogue-snapshot.lock", "catalogue-snapshot.old"}

@@ -229,10 +229,10 @@ REFUSED: dict[str, tuple[str, dict[str, Any], int, int, str]] = {
 @pytest.mark.requirement("error-info-members")
 @both_bindings
 @pytest.mark.parametrize(("skill", "members", "status", "number", "code"), REFUSED.values(), ids=REFUSED)
-def test_the_client_raises_what_the_service_refuses(
+def test_the_client_raises_the_error_of_a_refused_request(
     service: Running, binding: str, skill: str, members: dict[str, Any], status: int, number: int, code: str
 ) -> None:
-    """The same refusal in the form of either binding."""
+    """The error has the form of the binding. `members` are those of the refused payload."""
     with pytest.raises(A2AError) as caught:
         through_the_card(service.url, binding, skill, **members)
     (raw,) = caught.value.wire.got  # type: ignore[attr-defined]

@@ -17,9 +17,10 @@ from tests.acceptance.dealers import stocked_dealer
 from tests.acceptance.known_agent import LOCAL_DIRECTORIES
 from tests.acceptance.running import Running, command_here, eventually, serving
 from tests.servers.key_directory import KeyDirectory, key_directory, new_key
+from tests.soak import SQLITE_FIRST
 from tests.storage.databases import fresh_schema
 
-from dealer_agent.http_signatures.signing import Signer
+from dealer_agent.http_signatures.signing import RequestSigner
 
 
 @dataclass
@@ -30,7 +31,7 @@ class Signed:
     directory: KeyDirectory
     environment: dict[str, str]
 
-    def head(self, content: bytes, signer: Signer | None = None, path: str = "/message:send") -> dict[str, str]:
+    def head(self, content: bytes, signer: RequestSigner | None = None, path: str = "/message:send") -> dict[str, str]:
         authority = self.running.url.removeprefix("http://")
         signed = (signer or self.directory.signer).sign("POST", authority, path, "", content, time())
         return {"content-type": "application/json", **signed}
@@ -54,7 +55,7 @@ def encoded(skill: str, **members: Any) -> bytes:
 SEARCH = encoded("inventory.search")
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+@pytest.fixture(scope="module", params=SQLITE_FIRST)
 def service(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Signed]:
     folder = tmp_path_factory.mktemp("signed")
     with ExitStack() as opened:
@@ -108,7 +109,7 @@ def test_a_lead_of_a_signed_request_belongs_to_the_origin_of_its_keys(service: S
 @pytest.mark.requirement("signed-requests")
 def test_a_request_that_differs_from_what_was_signed_is_refused_with_a_reason(service: Signed) -> None:
     other, content = encoded("dealer.information"), encoded("lead.submit", **lead(2))
-    stranger = Signer(new_key(), service.directory.origin)
+    stranger = RequestSigner(new_key(), service.directory.origin)
     assert reason_of(service.post(other, service.head(SEARCH))) == "wrong_digest"
     assert reason_of(service.post(SEARCH, service.head(SEARCH, path="/rpc"))) == "wrong_signature"
     without_digest = service.head(b"") | {"content-type": "application/json"}

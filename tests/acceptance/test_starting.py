@@ -11,15 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.acceptance.dealers import stocked_dealer, write_dealer
-from tests.acceptance.running import (
-    COMMAND,
-    PATIENCE_SECONDS,
-    command,
-    command_here,
-    environment,
-    free_port,
-    serving,
-)
+from tests.acceptance.running import COMMAND, PATIENCE_SECONDS, command, command_here, environment, free_port, serving
 
 from dealer_agent.cli.serve import problem_of_card, problem_of_links
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.acceptance.conftest import Guarded
-from tests.acceptance.dealers import HONDA_VIN
+from tests.acceptance.conftest import OFFERS, Guarded
+from tests.acceptance.dealers import HONDA_VIN, stocked_dealer
 from tests.acceptance.known_agent import Known
-from tests.acceptance.running import Running
+from tests.acceptance.running import Running, serving, succeed_here
 from tests.acceptance.test_generated_clients import run
 from tests.acceptance.test_javascript_client import installed
 
@@ -34,7 +34,18 @@ def node() -> Path:
     return found
 
 
-def test_it_passes_its_tests_against_a_running_service(node: Path, service: Running, guarded: Guarded) -> None:
+@pytest.fixture(scope="module")
+def offering(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, list[str]]]:
+    """A service that makes offers, and tokens of three agents: an agent holds a vehicle once a day."""
+    folder = stocked_dealer(tmp_path_factory.mktemp("offering"), OFFERS)
+    tokens = [succeed_here("tokens", "create", f"Agent {n}", "--dir", folder).strip() for n in range(3)]
+    with serving(folder) as running:
+        yield running.url, tokens
+
+
+def test_it_passes_its_tests_against_a_running_service(
+    node: Path, service: Running, guarded: Guarded, offering: tuple[str, list[str]]
+) -> None:
     done = run(
         node,
         "--test",
@@ -44,6 +55,8 @@ def test_it_passes_its_tests_against_a_running_service(node: Path, service: Runn
         OPEN_URL=service.url,
         GUARDED_URL=guarded.url,
         TOKEN=guarded.token,
+        OFFERS_URL=offering[0],
+        OFFERS_TOKENS=" ".join(offering[1][:2]),
         VIN=HONDA_VIN,
     ).stdout
     counts = dict(re.findall(r"^# (pass|skipped) (\d+)$", done, re.MULTILINE))
@@ -81,6 +94,23 @@ def test_its_types_refuse_mistakes_and_the_programs_of_its_guide_run_as_they_are
     assert "2024 Honda Accord Hybrid, $28040" in done
     assert re.search(r"^received \S", done, re.MULTILINE), done
     assert "1 vehicles match" in run(node, "built/guide.js", cwd=tmp_path).stdout
+
+
+def test_the_program_of_its_guide_for_quotes_and_holds_runs(
+    node: Path, offering: tuple[str, list[str]], tmp_path: Path
+) -> None:
+    url, tokens = offering
+    (tmp_path / "node_modules").mkdir()
+    (tmp_path / "node_modules" / "dealer-agent-client").symlink_to(CLIENT)
+    (tmp_path / "package.json").write_text('{"type": "module"}', "utf-8")
+    (text,) = programs(language="typescript")
+    program = tmp_path / "offers.mts"
+    program.write_text(text.replace("http://127.0.0.1:8080", url), "utf-8")
+    (tmp_path / "node.d.ts").write_text("declare const process: { env: Record<string, string | undefined> };", "utf-8")
+    run(TSC, "--strict", "--module", "nodenext", "--target", "es2022", "node.d.ts", "offers.mts", cwd=tmp_path)
+    done = run(node, tmp_path / "offers.mjs", cwd=tmp_path, DEALER_AGENT_TOKEN=tokens[2]).stdout
+    assert "firm" in done
+    assert "held until" in done
 
 
 def test_its_package_has_the_version_of_the_project_and_no_dependencies_at_run_time() -> None:

@@ -24,7 +24,7 @@ from dealer_agent.storage.jobs import Job
 
 pytestmark = pytest.mark.outside_protocol("alerts")
 
-STEPS = int(os.environ.get("SOAK_CASES", "80"))
+STEPS = int(os.environ.get("SOAK_CASES", "50"))
 NOW = datetime(2026, 3, 2, 16, 0, tzinfo=UTC)
 
 

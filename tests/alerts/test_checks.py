@@ -5,16 +5,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from tests.alerts.watched import (
-    DAY,
-    HOUR,
-    MINUTE,
-    Watched,
-    check_without_sending,
-    claim_check,
-    claim_messages,
-    do_jobs,
-)
+from tests.alerts.watched import DAY, HOUR, MINUTE, Watched, check_without_sending, claim_check, claim_messages, do_jobs
 from tests.delivery.receivers import always, one_after_the_other
 from tests.storage.calls import read, write_at
 from tests.storage.samples import DEALER, import_rows, row
@@ -40,7 +31,7 @@ from dealer_agent.storage.stock.feeds import (
     read_feed,
 )
 from dealer_agent.storage.stock.reading import record_refused_import
-from dealer_agent.storage.stock.stock_import import Review
+from dealer_agent.storage.stock.stock_import import FeedReview
 
 pytestmark = pytest.mark.outside_protocol("alerts")
 
@@ -136,7 +127,7 @@ def test_a_file_of_a_feed_that_is_refused_or_cannot_be_read_causes_an_alert(deal
 
 def test_the_warnings_of_the_newest_import_are_told_in_words_until_a_file_has_none(dealer: Watched) -> None:
     many = [FeedFinding(f"check_{number}", "warn", f"Row {number} has no price.") for number in range(20)]
-    warned = Review(tuple(many), FeedShape({}))
+    warned = FeedReview(tuple(many), FeedShape({}))
     import_rows(dealer.store, [row("V1")], at=NOW, review=lambda *_: warned)
     dealer.check(NOW)
     assert dealer.subjects() == [
@@ -156,7 +147,7 @@ def test_a_warning_about_each_file_is_news_once_and_one_about_a_change_each_time
     texts = [FeedFinding("garbled_texts", "warn", f"{count} texts in 40 rows are wrong.") for count in range(3, 7)]
     other = FeedFinding("details_not_understood", "warn", "trim: 30 of 40 not understood.")
     for day, findings in enumerate([(texts[0], lost), (lost, texts[1]), (texts[2],), (texts[3], other), (other,)]):
-        found = Review(findings, FeedShape({}))
+        found = FeedReview(findings, FeedShape({}))
         import_rows(dealer.store, [row(f"V{day}")], at=NOW + day * DAY, review=lambda *_, found=found: found)
         dealer.check(NOW + day * DAY)
     said = [subject.split(":")[0] for subject in dealer.subjects() if "digest" not in subject]

@@ -34,6 +34,7 @@ SETTINGS = """
 name = "main"
 [feeds.folder]
 path = "outbox"
+settle_seconds = 1
 
 [mail]
 host = "smtp.example.com"

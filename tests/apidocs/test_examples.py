@@ -10,13 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dealer_agent.apidocs.examples import (
-    curl_command,
-    example_body,
-    example_call,
-    example_payload,
-    json_text,
-)
+from dealer_agent.apidocs.examples import curl_command, example_body, example_call, example_payload, json_text
 from dealer_agent.protocol.card import TOKEN_VARIABLE
 from dealer_agent.protocol.skill import SKILL_BY_ID, SKILLS, Skill
 from dealer_agent.protocol.vocabulary import AUTOAGENT, proto

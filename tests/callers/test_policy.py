@@ -3,12 +3,7 @@
 import pytest
 
 from dealer_agent.callers import ANONYMOUS, Caller, Policy, PolicyBook, issued, signed, token_caller
-from dealer_agent.callers.policy import (
-    ANONYMOUS_LEADS_A_DAY,
-    LEADS_A_DAY,
-    QUARANTINED_LEADS_A_DAY,
-    PolicyState,
-)
+from dealer_agent.callers.policy import ANONYMOUS_LEADS_A_DAY, LEADS_A_DAY, QUARANTINED_LEADS_A_DAY, PolicyState
 
 AGENT = "https://agent.example"
 BLOCK, QUARANTINE, ALLOW, LIMIT = (Policy(state) for state in ("block", "quarantine", "allow", "limit"))

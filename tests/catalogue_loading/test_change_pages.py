@@ -10,14 +10,14 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.feeds.recorded_days import VINS, Cars, RecordedDays, changes, dealer_named
-from tests.soak import examples
+from tests.soak import examples, sqlite_first
 from tests.storage.current import make_current
 from tests.storage.samples import CIPHER
 
 from dealer_agent.catalogue_loading import change_pages
 from dealer_agent.catalogue_loading.change_pages import ChangeReader
 from dealer_agent.catalogue_loading.cursors import CURSOR_DAYS
-from dealer_agent.catalogue_loading.snapshots import listing_policy
+from dealer_agent.catalogue_loading.listings import listing_policy
 from dealer_agent.protocol.errors import CursorExpired, SchemaValidationFailed
 from dealer_agent.protocol.stock_changes import LONGEST_CURSOR
 from dealer_agent.storage.stock.recorded_units import prune_record
@@ -102,6 +102,7 @@ POLICIES = [("import", _full, "", 1), _read, ("policy",), _read, ("policy",), ("
 
 @pytest.mark.requirement("changes")
 @pytest.mark.requirement("changes-steady")
+@sqlite_first()
 @SAME_STORE
 @example(BETWEEN_PAGES)
 @example(POLICIES)
@@ -172,6 +173,7 @@ def test_a_page_compares_at_most_some_units(days: RecordedDays, monkeypatch: pyt
 
 
 @pytest.mark.requirement("changes-cursor")
+@sqlite_first()
 @pytest.mark.parametrize(
     "damage",
     [

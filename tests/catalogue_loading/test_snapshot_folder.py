@@ -72,8 +72,8 @@ class SampleDealer:
 
 
 @pytest.fixture
-def sample_dealer(tmp_path: Path) -> Iterator[SampleDealer]:
-    set_up(tmp_path / "sample_dealer")
+def sample_dealer(tmp_path: Path, stocked: Path) -> Iterator[SampleDealer]:
+    set_up(tmp_path / "sample_dealer", stocked=stocked)
     made = SampleDealer(tmp_path / "sample_dealer")
     yield made
     made.store.close()

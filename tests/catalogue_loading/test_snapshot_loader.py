@@ -19,9 +19,10 @@ from tests.server.dealership import LOT, set_up
 
 from dealer_agent.catalogue_loading import child_processes, snapshot_loader, snapshot_process
 from dealer_agent.catalogue_loading.child_processes import ChildJob
+from dealer_agent.catalogue_loading.listings import listing_policy
 from dealer_agent.catalogue_loading.snapshot_loader import FILE, SnapshotError, SnapshotLoader
 from dealer_agent.catalogue_loading.snapshot_process import SnapshotJob
-from dealer_agent.catalogue_loading.snapshots import SnapshotInputs, listing_policy, write_stock
+from dealer_agent.catalogue_loading.snapshots import SnapshotInputs, write_stock
 from dealer_agent.config import Settings, load_settings
 from dealer_agent.feeds.files.checks import EVERY_CHECK
 from dealer_agent.feeds.files.reader import read_feed
@@ -36,8 +37,8 @@ OLD = "catalogue-snapshot.old"
 class SampleDealer:
     """A dealer with a store, whose loaders treat any stock as a large one."""
 
-    def __init__(self, folder: Path) -> None:
-        set_up(folder)
+    def __init__(self, folder: Path, stocked: Path) -> None:
+        set_up(folder, stocked=stocked)
         self.folder = folder
         self.settings: Settings = load_settings(folder, {})
         self.store = Store.open(self.settings.database_url, self.settings.cipher)
@@ -52,10 +53,10 @@ class SampleDealer:
 
 
 @pytest.fixture
-def sample_dealer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SampleDealer]:
+def sample_dealer(tmp_path: Path, stocked: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SampleDealer]:
     monkeypatch.setattr(snapshot_loader, "SMALL", 0)
     monkeypatch.setattr(snapshot_loader, "REST_SECONDS", 0.0)
-    made = SampleDealer(tmp_path / "sample_dealer")
+    made = SampleDealer(tmp_path / "sample_dealer", stocked)
     yield made
     made.store.close()
 

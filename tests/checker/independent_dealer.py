@@ -18,7 +18,7 @@ from tests.checker.agents import HonestAgent, running
 
 from dealer_agent.checker.events import OUTCOMES
 from dealer_agent.checker.requirement import LEVELS
-from dealer_agent.checker.result import Group, Result
+from dealer_agent.checker.result import Group, RunResult
 from dealer_agent.checker.runner import Options, run_checks
 from dealer_agent.self_test.dealer import make_dealer
 
@@ -58,7 +58,7 @@ def stock_of(agent: HonestAgent) -> list[dict[str, object]]:
     return found
 
 
-def check_independent_dealer(agent: HonestAgent, folder: Path) -> Result:
+def check_independent_dealer(agent: HonestAgent, folder: Path) -> RunResult:
     """The result of the checks. The folder gets the stock of the agent."""
     stock, dealer = folder / "stock.json", folder / "dealer.json"
     stock.write_text(json.dumps(stock_of(agent)), "utf-8")
@@ -66,7 +66,7 @@ def check_independent_dealer(agent: HonestAgent, folder: Path) -> Result:
     files = {sdk_dealer.STOCK_FILE: str(stock), sdk_dealer.DEALER_FILE: str(dealer), sdk_agent.URL: ADDRESS}
     with patch.dict(os.environ, files):
         app = sdk_dealer.app()
-    result = Result(ADDRESS, datetime.now(UTC))
+    result = RunResult(ADDRESS, datetime.now(UTC))
 
     async def run() -> None:
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
@@ -77,7 +77,7 @@ def check_independent_dealer(agent: HonestAgent, folder: Path) -> Result:
     return result
 
 
-def page_of(result: Result) -> str:
+def page_of(result: RunResult) -> str:
     """The page."""
     groups = result.groups
     lines = [BEGINNING, "## Numbers\n", f"| Subject | {' | '.join(TITLES[each] for each in reversed(OUTCOMES))} |"]

@@ -30,7 +30,7 @@ def expect_no_failure(verdicts: list[Verdict], dealer: ChangingDealer) -> None:
     for each in verdicts:
         if each.outcome == "could not check":
             print(f"  {each.requirement.id}: {each.sentence}")
-    assert not [(str(each.place), each.requirement.id, each.sentence) for each in verdicts if each.outcome == "fail"]
+    assert not [(str(each.variant), each.requirement.id, each.sentence) for each in verdicts if each.outcome == "fail"]
 
 
 def test_a_dealer_whose_stock_moves_fails_nothing(tmp_path: Path) -> None:

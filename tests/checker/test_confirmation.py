@@ -11,13 +11,13 @@ import httpx
 import pytest
 from tests.checker.test_running import CARD, URL, Dealer, Respond, dealer, run
 
-from dealer_agent.checker.card import Card, Interface
+from dealer_agent.checker.card import FetchedCard, Interface
 from dealer_agent.checker.check import Check
 from dealer_agent.checker.confirmation import MOST_REPETITIONS
 from dealer_agent.checker.events import Verdict
 from dealer_agent.checker.outcome import Failed, Skipped, Unprepared
-from dealer_agent.checker.target import Listing, Stock, Target
-from dealer_agent.checker.wire import Wire
+from dealer_agent.checker.target import Listing, Target, TargetStock
+from dealer_agent.checker.wire import TargetConnection
 
 pytestmark = pytest.mark.outside_protocol("checker")
 
@@ -151,18 +151,18 @@ def test_a_check_whose_preparation_failed_is_done_again_if_the_data_changed(monk
     assert judged(ends, monkeypatch, chain([STILL], repeat(stock(100))))[0].outcome == "pass"
 
 
-def on_wire(respond: Respond, go: Callable[[Wire], Awaitable[T]]) -> T:
+def on_wire(respond: Respond, go: Callable[[TargetConnection], Awaitable[T]]) -> T:
     async def connected() -> T:
         async with httpx.AsyncClient(transport=Dealer(respond)) as client:
-            return await go(Wire(client, rate=1e6, deadline=time.monotonic() + 60))
+            return await go(TargetConnection(client, rate=1e6, deadline=time.monotonic() + 60))
 
     return asyncio.run(connected())
 
 
 def test_pages_between_which_the_stock_changed_are_read_again() -> None:
-    async def read(wire: Wire) -> list[Listing]:
-        card = Card(f"{URL}/card", SKILLS, await wire.request("GET", f"{URL}/card"))
-        return await Target(card, Interface("JSONRPC", f"{URL}/rpc"), "proto", wire, Stock()).listings()
+    async def read(wire: TargetConnection) -> list[Listing]:
+        card = FetchedCard(f"{URL}/card", SKILLS, await wire.request("GET", f"{URL}/card"))
+        return await Target(card, Interface("JSONRPC", f"{URL}/rpc"), "proto", wire, TargetStock()).listings()
 
     # Between two pages, the first vehicle is sold: the third one is on neither page.
     first, then = stock(1, 2, 3, 4, 5), stock(1, 2, 3, 4, 5)[1:]
@@ -176,7 +176,7 @@ def test_a_repetition_asks_anew_and_its_responses_do_not_count_for_the_run() -> 
         asked.append(request.url.path)
         return httpx.Response(200, content=str(len(asked)).encode())
 
-    async def ask(wire: Wire) -> list[bytes]:
+    async def ask(wire: TargetConnection) -> list[bytes]:
         run_ids, bodies = [wire.run_id], []
         bodies.append((await wire.request("GET", URL)).body)
         with wire.anew():

@@ -54,11 +54,11 @@ VARIANTS: dict[str, dict[str, str | bytes | None]] = {
 
 
 def bad(verdicts: list[Verdict]) -> dict[str, list[str]]:
-    """The requirements that failed or could not be checked, with sentence and places."""
+    """The requirements that failed or could not be checked, with sentence and variants."""
     found: dict[str, list[str]] = {}
     for each in verdicts:
         if each.outcome in ("fail", "could not check"):
-            found.setdefault(f"{each.requirement.id}: {each.sentence}", []).append(str(each.place))
+            found.setdefault(f"{each.requirement.id}: {each.sentence}", []).append(str(each.variant))
     return found
 
 

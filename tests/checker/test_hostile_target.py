@@ -14,7 +14,7 @@ from dealer_agent.checker.exchange import read_json
 from dealer_agent.checker.outcome import NotChecked
 from dealer_agent.checker.reports import body_text
 from dealer_agent.checker.runner import Options, run_checks
-from dealer_agent.checker.wire import RUN_BYTES, Wire
+from dealer_agent.checker.wire import RUN_BYTES, TargetConnection
 
 pytestmark = pytest.mark.outside_protocol("checker")
 
@@ -105,7 +105,7 @@ def _wire_error(stream: httpx.AsyncByteStream, seconds: float, requests: int) ->
     async def go() -> None:
         transport = httpx.MockTransport(lambda _: httpx.Response(200, stream=stream))
         async with httpx.AsyncClient(transport=transport) as client:
-            wire = Wire(client, rate=10_000, deadline=time.monotonic() + seconds)
+            wire = TargetConnection(client, rate=10_000, deadline=time.monotonic() + seconds)
             for _ in range(requests):
                 await wire.request("GET", URL, fresh=True)
 

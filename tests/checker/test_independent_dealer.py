@@ -9,7 +9,7 @@ from tests.checker.independent_dealer import PAGE, check_independent_dealer
 
 from dealer_agent.checker.requirement import requirements
 
-pytestmark = pytest.mark.outside_protocol("checker")
+pytestmark = [pytest.mark.outside_protocol("checker"), pytest.mark.soak]
 
 
 def test_the_published_report_names_the_requirements_that_fail(honest: HonestAgent, tmp_path: Path) -> None:

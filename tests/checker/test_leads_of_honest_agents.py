@@ -8,14 +8,17 @@ from tests.checker.agents import HonestAgent, check_agent, running
 from tests.checker.test_honest_agents import MINIMAL, ONE_UNIT, bad, outcomes
 from tests.server.dealership import LISTENS_AT
 
+from dealer_agent.checker.checks import lead_defects
 from dealer_agent.checker.runner import Options
 from dealer_agent.self_test.dealer import make_dealer
-from dealer_agent.self_test.defect import Agent, Answer, Call
+from dealer_agent.self_test.defect import Agent, AgentResponse, Call
 
 pytestmark = pytest.mark.outside_protocol("checker")
 
 SUBJECTS = ("leads", "consent", "idempotency", "appointments")
 WITH_LEADS = Options(only=SUBJECTS, leads=True, rate=1e9)
+PHONE = "+12025550123"
+"""The example of a phone number in an error message of the dealer."""
 MOST_ACCEPTED = 10
 """Leads that one card's checks may have accepted. Dealers allow as many in a minute by default."""
 
@@ -49,7 +52,7 @@ def test_no_check_fails_on_a_dealer_that_asks_for_tokens(asking_for_tokens: Hone
 def test_the_checks_of_a_card_have_few_leads_accepted(honest: HonestAgent) -> None:
     accepted: list[Call] = []
 
-    async def counting(call: Call, agent: Agent) -> Answer:
+    async def counting(call: Call, agent: Agent) -> AgentResponse:
         answer = await agent(call)
         if call.skill == "lead.submit" and answer.data is not None:
             accepted.append(call)
@@ -61,3 +64,12 @@ def test_the_checks_of_a_card_have_few_leads_accepted(honest: HonestAgent) -> No
     assert {each["last_name"] for each in customers} == {"Lead (dealer-agent check)"}
     assert all(re.fullmatch(r"test-lead-[a-z]{8}@example\.com", each["email"]) for each in customers)
     assert all(re.fullmatch(r"\+1[0-9]{3}55501[0-9]{2}", each["phone"]) for each in customers)
+
+
+def test_an_example_of_a_phone_number_in_a_refusal_is_no_customer_that_is_told_to_others(
+    honest: HonestAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    customer_of = lead_defects.customer_of
+    monkeypatch.setattr(lead_defects, "customer_of", lambda *of: customer_of(*of) | {"phone": PHONE})
+    verdicts = check_agent(honest, Options(only=("leads",), leads=True, rate=1e9, revisions={"1.0.0"}))
+    assert {each.outcome for each in verdicts if each.requirement.id == "leads.not-told-to-others"} == {"pass"}

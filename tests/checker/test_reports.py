@@ -8,11 +8,11 @@ from xml.etree import ElementTree as ET
 import html5lib
 import pytest
 
-from dealer_agent.checker.events import Outcome, Place, RunEnded, RunStarted, Verdict
+from dealer_agent.checker.events import Outcome, RunEnded, RunStarted, Variant, Verdict
 from dealer_agent.checker.exchange import Exchange
 from dealer_agent.checker.reports import REPORTS
 from dealer_agent.checker.requirement import Level, requirements
-from dealer_agent.checker.result import ExpectedFailure, Result
+from dealer_agent.checker.result import ExpectedFailure, RunResult
 
 pytestmark = pytest.mark.outside_protocol("checker")
 
@@ -21,7 +21,7 @@ HOSTILE = (
     "\x00\x1b[31m\u202e\ufffe{{ 7 * 7 }}"
 )
 TOKEN = "secret-token-of-the-buyer"
-PLACE = Place("https://dealer.example/card.json", "1.0.0", "JSONRPC", "proto")
+VARIANT = Variant("https://dealer.example/card.json", "1.0.0", "JSONRPC", "proto")
 MUST, SHOULD = "envelope.reply.role", "http.no-store"
 
 
@@ -33,18 +33,18 @@ def exchange(body: bytes = HOSTILE.encode()) -> Exchange:
 
 def verdict(outcome: Outcome = "fail", requirement_id: str = MUST, sentence: str = HOSTILE) -> Verdict:
     shown = exchange() if outcome in ("fail", "could not check") else None
-    return Verdict(PLACE, requirements()[requirement_id], outcome, sentence, shown, 0.1)
+    return Verdict(VARIANT, requirements()[requirement_id], outcome, sentence, shown, 0.1)
 
 
 def failure(requirement_id: str) -> Verdict:
     return verdict("fail", requirement_id, "The `total` is text.")
 
 
-def result_of(*verdicts: Verdict, **options: object) -> Result:
-    result = Result(f"https://dealer.example/{HOSTILE}", datetime(2026, 11, 23, tzinfo=UTC))
+def result_of(*verdicts: Verdict, **options: object) -> RunResult:
+    result = RunResult(f"https://dealer.example/{HOSTILE}", datetime(2026, 11, 23, tzinfo=UTC))
     for name, value in options.items():
         setattr(result, name, value)
-    result(RunStarted(result.url, (PLACE,), len(verdicts), (HOSTILE,)))
+    result(RunStarted(result.url, (VARIANT,), len(verdicts), (HOSTILE,)))
     for each in verdicts:
         result(each)
     result(RunEnded(2.0, 7))
@@ -110,8 +110,8 @@ def test_a_report_for_people_shows_no_backticks(suffix: str) -> None:
 
 def test_the_page_shows_a_failure_below_its_cause_and_a_must_first() -> None:
     page = REPORTS[".html"](result_of(failure(SHOULD), failure("sort.price-asc"), failure("listing.price")))
-    places = [page.index(f"<code>{each}</code></span>") for each in ("listing.price", "sort.price-asc", SHOULD)]
-    assert places == sorted(places)
+    positions = [page.index(f"<code>{each}</code></span>") for each in ("listing.price", "sort.price-asc", SHOULD)]
+    assert positions == sorted(positions)
     assert "1 more failure follows from it." in page
 
 
@@ -216,7 +216,7 @@ def test_an_expected_failure_does_not_count() -> None:
     assert json.loads(REPORTS[".json"](result))["verdicts"][0]["expected"] == "Known."
 
 
-def test_an_expectation_of_another_place_does_not_count() -> None:
+def test_an_expectation_of_another_variant_does_not_count() -> None:
     assert result_of(verdict(), expected=[ExpectedFailure(MUST, "Known.", binding="HTTP+JSON")]).conclusion == "failed"
 
 
@@ -225,7 +225,7 @@ def test_an_expectation_of_another_place_does_not_count() -> None:
     [
         (ExpectedFailure(MUST, "It passes."), True),
         (ExpectedFailure("envelope.no-such-id", "Unknown."), True),
-        (ExpectedFailure(MUST, "Another place.", revision="0.1.0"), False),
+        (ExpectedFailure(MUST, "Another variant.", revision="0.1.0"), False),
         (ExpectedFailure(SHOULD, "Not checked in this run."), False),
     ],
 )

@@ -15,7 +15,7 @@ from dealer_agent.checker.outcome import Failed, NotChecked, Skipped
 from dealer_agent.checker.requirement import PROFILES, requirements
 from dealer_agent.checker.runner import Options, run_checks
 from dealer_agent.checker.target import Target
-from dealer_agent.checker.wire import Wire
+from dealer_agent.checker.wire import TargetConnection
 
 pytestmark = pytest.mark.outside_protocol("checker")
 
@@ -151,7 +151,7 @@ def test_it_waits_as_long_as_the_target_asks() -> None:
 def test_requests_are_not_sent_faster_than_the_rate() -> None:
     async def go() -> float:
         async with httpx.AsyncClient(transport=Dealer(lambda _: httpx.Response(200))) as client:
-            wire = Wire(client, rate=50, deadline=time.monotonic() + 60)
+            wire = TargetConnection(client, rate=50, deadline=time.monotonic() + 60)
             began = time.monotonic()
             for number in range(11):
                 await wire.request("GET", f"{URL}/{number}")
@@ -163,7 +163,7 @@ def test_requests_are_not_sent_faster_than_the_rate() -> None:
 def test_equal_requests_are_sent_once_unless_they_must_be_fresh() -> None:
     async def go() -> int:
         async with httpx.AsyncClient(transport=Dealer(lambda _: httpx.Response(200))) as client:
-            wire = Wire(client, rate=1e6, deadline=time.monotonic() + 60)
+            wire = TargetConnection(client, rate=1e6, deadline=time.monotonic() + 60)
             for fresh in (False, False, True):
                 await wire.request("GET", URL, fresh=fresh)
             return wire.sent
@@ -228,7 +228,7 @@ def test_a_card_without_media_types_is_checked_in_the_vocabulary_that_is_answere
     card = {name: value for name, value in CARD.items() if name != "defaultInputModes"}
     respond = dealer(answer)
     verdicts, _ = run(lambda each: httpx.Response(200, json=card) if "card" in str(each.url) else respond(each))
-    assert [each.place.vocabulary for each in verdicts] == ["autoagent"]
+    assert [each.variant.vocabulary for each in verdicts] == ["autoagent"]
 
 
 @pytest.mark.parametrize(

@@ -119,6 +119,7 @@ SOURCES = (
     r"CWE-\d+$",
     "Agentic Resource Discovery, ",
     "dealer-agent$",
+    "offers extension$",
 )
 
 

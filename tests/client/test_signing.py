@@ -15,7 +15,7 @@ from tests.client.dealers import PAGE, application, card, result
 from dealer_agent.client import DealerAgent, HttpExchange, Retries, Signer, errors
 from dealer_agent.http_signatures.directory import directory_document, stored_key_set
 from dealer_agent.http_signatures.keys import private_key_of
-from dealer_agent.http_signatures.signature_base import Request
+from dealer_agent.http_signatures.signature_base import SignableRequest
 from dealer_agent.http_signatures.web_bot_auth import Verified, check_body, check_lead, verify_request
 
 pytestmark = pytest.mark.requirement("signed-requests")
@@ -31,7 +31,7 @@ def verified(url: str, method: str, headers: httpx.Headers | dict[str, str], con
     target = httpx.URL(url)
     path, _, query = target.raw_path.decode().partition("?")
     lines = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
-    request = Request(method, target.netloc.decode(), path, query, lines)
+    request = SignableRequest(method, target.netloc.decode(), path, query, lines)
     found = verify_request(request, time(), {ORIGIN: KEYS}.get)
     assert isinstance(found, Verified)
     check_body(found, content)
@@ -80,7 +80,9 @@ def test_the_signature_is_over_what_is_sent(method: str, url: str, content: byte
     request = httpx.Request(method, url, content=content)
     next(Signer(KEY, ORIGIN).auth_flow(request))
     path, _, query = request.url.raw_path.decode().partition("?")
-    sent = Request(method, request.headers["host"], path, query, [(n.lower(), v) for n, v in request.headers.raw])
+    sent = SignableRequest(
+        method, request.headers["host"], path, query, [(n.lower(), v) for n, v in request.headers.raw]
+    )
     found = verify_request(sent, time(), {ORIGIN: KEYS}.get)
     assert isinstance(found, Verified)
     assert (found.covers_target, found.content_digest is not None) == (True, bool(content))

@@ -39,7 +39,7 @@ def secrets(folder: Path, text: str, env: dict[str, str]) -> dict[str, str]:
             {},
             ["line 8: mail.confirm_appointments: needs the server that sends"],
         ),
-        ('[mail]\nhost = "mail.example.com"\n', {}, ["line 7: mail.from_address: is needed where mail is sent"]),
+        ('[mail]\nhost = "mail.example.com"\n', {}, ["line 7: mail.from_address: is needed to send mail"]),
         (
             MAIL,
             {"DEALER_AGENT_SMTP_USER": "dealer"},

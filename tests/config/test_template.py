@@ -97,7 +97,7 @@ def test_the_file_of_a_new_dealer_shows_every_section() -> None:
 
 def test_with_every_example_uncommented_it_still_loads() -> None:
     """What it teaches is true: each commented example works when the mark is taken away."""
-    text = re.sub(r"(?m)^# ?((?:\[+[a-z_.]+\]+|[a-z_0-9]+ = ).*)$", r"\1", dealer_toml("My Store"))
+    text = re.sub(r"(?m)^# ?((?:\[+[a-z_0-9.]+\]+|[a-z_0-9]+ = ).*)$", r"\1", dealer_toml("My Store"))
     text = text.replace('mode = "none"', 'mode = "bearer"').replace(', "timezone"]', "]")
     file = read_dealer_file(text)
     assert len(file.rooftops) == 2
@@ -135,7 +135,7 @@ def test_the_file_of_an_installation_names_every_section_and_all_its_own_keys() 
 
 @MANY_DEALERS
 def test_the_file_of_an_installation_still_loads_with_every_example_uncommented() -> None:
-    text = re.sub(r"(?m)^# ?((?:\[+[a-z_.]+\]+|[a-z_0-9]+ = ).*)$", r"\1", installation_toml(URL))
+    text = re.sub(r"(?m)^# ?((?:\[+[a-z_0-9.]+\]+|[a-z_0-9]+ = ).*)$", r"\1", installation_toml(URL))
     file = read_installation_file(text.replace('mode = "none"', 'mode = "bearer"'))
     defaults = InstallationFile(installation=file.installation)
     assert file.mail.host == "smtp.example.com"

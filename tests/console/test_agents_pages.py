@@ -64,15 +64,15 @@ def test_a_token_is_shown_once_and_opens_the_skills(console: Dealership, signed_
     assert owner.post(f"{AGENTS}/tokens/revoke", {"token": token_id[1]}).status_code == 422
 
 
-def test_only_an_owner_who_has_just_proved_it_makes_a_token(signed_in: SignedIn) -> None:
+def test_only_an_owner_who_has_just_proved_it_makes_a_token(signed_in_there: SignedIn) -> None:
     form = {"name": "Buyer bot"}
-    assert signed_in("manager").post(f"{AGENTS}/tokens", form).status_code == 403
-    assert "Make the token" not in signed_in("manager").get(f"{AGENTS}/tokens").text
+    assert signed_in_there("manager").post(f"{AGENTS}/tokens", form).status_code == 403
+    assert "Make the token" not in signed_in_there("manager").get(f"{AGENTS}/tokens").text
 
 
 @pytest.mark.parametrize("form", [{"name": " "}, {"name": "A", "days": "0"}, {"name": "A", "scope": "everything"}])
-def test_a_wrong_token_is_not_made(signed_in: SignedIn, form: dict[str, str]) -> None:
-    owner = signed_in()
+def test_a_wrong_token_is_not_made(signed_in_there: SignedIn, form: dict[str, str]) -> None:
+    owner = signed_in_there()
     assert owner.post(f"{AGENTS}/tokens", form).status_code == 422
     assert "No tokens yet" in owner.get(f"{AGENTS}/tokens").text
 
@@ -129,10 +129,12 @@ def test_a_policy_is_changed_with_a_reason(console: Dealership, signed_in: Signe
         {"state": "trust"},
     ],
 )
-def test_a_wrong_policy_changes_nothing(console: Dealership, signed_in: SignedIn, wrong: dict[str, str]) -> None:
+def test_a_wrong_policy_changes_nothing(
+    shared_console: Dealership, signed_in_there: SignedIn, wrong: dict[str, str]
+) -> None:
     sent = {"agent": SIGNED, "reason": "A test.", **wrong}
-    assert signed_in("manager").post(f"{AGENTS}/policy", sent).status_code == 422
-    with console.store() as store, store.read("test-motors") as tx:
+    assert signed_in_there("manager").post(f"{AGENTS}/policy", sent).status_code == 422
+    with shared_console.store() as store, store.read("test-motors") as tx:
         assert not read_policies(tx)
 
 

@@ -15,8 +15,8 @@ ASK = f"{ROOT}/ask"
 
 
 @pytest.mark.parametrize("skill", [skill for skill in SKILLS if not skill.is_lead], ids=lambda skill: skill.id)
-def test_the_own_service_answers_each_reading_skill(signed_in: SignedIn, skill: object) -> None:
-    viewer = signed_in("viewer")
+def test_the_own_service_answers_each_reading_skill(signed_in_there: SignedIn, skill: object) -> None:
+    viewer = signed_in_there("viewer")
     skill_id = skill.id  # type: ignore[attr-defined]
     assert viewer.get(f"{ASK}?skill={skill_id}").status_code == 200
     page = viewer.post(ASK, {"skill": skill_id, "vin": ACCORD}).text
@@ -26,17 +26,17 @@ def test_the_own_service_answers_each_reading_skill(signed_in: SignedIn, skill: 
     assert f"{skill_id}.response" in page
 
 
-def test_filters_and_sort_are_sent_as_an_agent_sends_them(signed_in: SignedIn) -> None:
+def test_filters_and_sort_are_sent_as_an_agent_sends_them(signed_in_there: SignedIn) -> None:
     form = {"skill": "inventory.search", "make": "Honda, Nissan", "price_max": "20000", "sort": "-price", "limit": "3"}
-    page = signed_in("viewer").post(ASK, form).text
+    page = signed_in_there("viewer").post(ASK, form).text
     assert "&#34;total&#34;: 1," in page
     assert "S-9" in page
     assert "N-7" not in page
     assert "&#34;order&#34;: &#34;desc&#34;" in page
 
 
-def test_a_wrong_value_shows_the_refusal_that_an_agent_gets(signed_in: SignedIn) -> None:
-    page = signed_in("viewer").post(ASK, {"skill": "inventory.search", "price_max": "cheap"}).text
+def test_a_wrong_value_shows_the_refusal_that_an_agent_gets(signed_in_there: SignedIn) -> None:
+    page = signed_in_there("viewer").post(ASK, {"skill": "inventory.search", "price_max": "cheap"}).text
     assert "HTTP 422" in page or "HTTP 400" in page
     assert "SCHEMA_VALIDATION_FAILED" in page
 
@@ -69,12 +69,12 @@ def test_a_closed_skill_is_asked_with_a_token_that_the_page_does_not_repeat(
 
 
 @pytest.mark.parametrize("payload", [HOSTILE, UNCLOSED])
-def test_what_a_person_or_a_feed_wrote_never_becomes_markup(signed_in: SignedIn, payload: str) -> None:
-    page = signed_in("viewer").post(ASK, {"skill": "inventory.search", "query": payload, "make": payload}).text
+def test_what_a_person_or_a_feed_wrote_never_becomes_markup(signed_in_there: SignedIn, payload: str) -> None:
+    page = signed_in_there("viewer").post(ASK, {"skill": "inventory.search", "query": payload, "make": payload}).text
     tags = Tags()
     tags.feed(page)
     assert (tags.scripts, tags.unsafe) == (2, [])
 
 
-def test_an_unknown_skill_has_no_page(signed_in: SignedIn) -> None:
-    assert signed_in("viewer").get(f"{ASK}?skill=lead.delete").status_code == 404
+def test_an_unknown_skill_has_no_page(signed_in_there: SignedIn) -> None:
+    assert signed_in_there("viewer").get(f"{ASK}?skill=lead.delete").status_code == 404

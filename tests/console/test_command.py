@@ -48,9 +48,9 @@ def test_the_command_invites_the_first_owner(console: Dealership) -> None:
     ],
 )
 def test_a_wrong_invitation_says_what_to_do(
-    console: Dealership, arguments: tuple[str, ...], code: int, says: str
+    shared_console: Dealership, arguments: tuple[str, ...], code: int, says: str
 ) -> None:
-    refused = command_here("console", "invite", *arguments, "--dir", console.folder)
+    refused = command_here("console", "invite", *arguments, "--dir", shared_console.folder)
     assert refused.returncode == code
     assert says in " ".join(refused.stderr.replace("\u2502", " ").split())
 

@@ -12,6 +12,7 @@ import pytest
 from tests.console.browsers import Browser, add_member, sign_in
 from tests.installation.platform import DEALERS, PUBLIC_URL, add, make_installation, run_installation
 from tests.server.dealership import Dealership
+from tests.soak import sqlite_first
 from tests.storage.calls import read
 from tests.storage.service_role import prepared_schema
 
@@ -128,12 +129,14 @@ def send(browser: Browser, route: Route, path: str) -> tuple[int, str]:
     return answer.status_code, answer.headers.get("location", "")
 
 
+@sqlite_first("place")
 def test_without_a_session_every_route_leads_to_the_sign_in(place: Place) -> None:
     for route in CLOSED:
         status, where = send(place.nobody(), route, path_of(route))
         assert (status, where.partition("?")[0]) == (303, "/console/sign-in"), route
 
 
+@sqlite_first("place")
 def test_a_stolen_cookie_opens_nothing_after_the_sign_out(place: Place) -> None:
     browser = place.browser("owner")
     assert browser.get("/console/account").status_code == 200
@@ -143,6 +146,7 @@ def test_a_stolen_cookie_opens_nothing_after_the_sign_out(place: Place) -> None:
         assert (status, where.partition("?")[0]) == (303, "/console/sign-in"), route
 
 
+@sqlite_first("place")
 @pytest.mark.parametrize("origin", FOREIGN_ORIGINS)
 def test_a_form_from_another_page_is_refused(place: Place, origin: str) -> None:
     browser = place.browser("owner")
@@ -151,6 +155,7 @@ def test_a_form_from_another_page_is_refused(place: Place, origin: str) -> None:
             assert browser.post(path_of(route), {}, origin=origin).status_code == 403, route
 
 
+@sqlite_first("place")
 @pytest.mark.parametrize("role", EVERYBODY)
 def test_another_dealer_looks_like_one_that_does_not_exist(place: Place, role: str) -> None:
     browser = place.browser(role)
@@ -172,6 +177,7 @@ def test_the_hold_of_another_dealer_looks_like_one_that_does_not_exist(place: Pl
     assert place.find_hold(OWN, hold.hold_id) is None
 
 
+@sqlite_first("place")
 @pytest.mark.parametrize("role", EVERYBODY)
 def test_a_route_is_open_for_the_roles_of_its_act_only(place: Place, role: str) -> None:
     for route in CLOSED:
@@ -222,6 +228,7 @@ def test_an_account_that_an_owner_made_gets_no_other_dealer_before_its_person_is
     assert victim.get("/console/account").status_code == 200
 
 
+@sqlite_first("place")
 def test_a_dangerous_act_asks_again_who_it_is(place: Place) -> None:
     dangerous = [route for route in CLOSED if route.act.value.again]
     assert {route.act for route in dangerous} >= {Act.CHANGE_PEOPLE, Act.OWN_CREDENTIALS}

@@ -79,9 +79,9 @@ def test_a_person_gets_a_role_when_the_invitation_is_used(console: Dealership, s
 
 
 @pytest.mark.parametrize("rooftops", [[], ["Nowhere"], ["Test Motors North", "Nowhere"]])
-def test_no_salesperson_gets_all_rooftops_by_mistake(signed_in: SignedIn, rooftops: list[str]) -> None:
+def test_no_salesperson_gets_all_rooftops_by_mistake(signed_in_there: SignedIn, rooftops: list[str]) -> None:
     form = {"email": "kim@example.com", "role": "sales", "rooftop": rooftops}
-    refused = signed_in().post(f"{ROOT}/people/invite", form)
+    refused = signed_in_there().post(f"{ROOT}/people/invite", form)
     assert refused.status_code == 422
     assert "or all rooftops" in refused.text
 

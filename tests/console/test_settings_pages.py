@@ -1,5 +1,6 @@
 """The settings in the console: the file stays the one source, and keeps its comments."""
 
+import asyncio
 import re
 from html import unescape
 
@@ -9,7 +10,9 @@ from tests.console.browsers import ROOT, Browser
 from tests.console.conftest import SignedIn
 from tests.server.dealership import Dealership
 
+from dealer_agent.operations.settings_changes import FileSettings
 from dealer_agent.reference_pages import settings_sections
+from dealer_agent.server.service import Service
 
 pytestmark = pytest.mark.outside_protocol("console")
 
@@ -23,8 +26,8 @@ def texts_of(page: str) -> dict[str, str]:
     return {"text": unescape(text[1]), "version": version[1]}
 
 
-def change(browser: Browser, place: str, value: str) -> str:
-    answer = browser.post(f"{ROOT}/settings/change", {"place": place, "value": value})
+def change(browser: Browser, path: str, value: str) -> str:
+    answer = browser.post(f"{ROOT}/settings/change", {"path": path, "value": value})
     assert answer.status_code == 200, answer.text
     return answer.text
 
@@ -51,7 +54,7 @@ def test_a_change_is_shown_before_it_is_saved_and_the_service_uses_it(console: D
 
 
 @pytest.mark.parametrize(
-    ("place", "value", "says"),
+    ("path", "value", "says"),
     [
         ("id", "other-motors", "must stay test-motors"),
         ("rooftops.0.timezone", "America/Chicgo", "did you mean America/Chicago?"),
@@ -61,13 +64,13 @@ def test_a_change_is_shown_before_it_is_saved_and_the_service_uses_it(console: D
     ],
 )
 def test_wrong_settings_change_nothing(
-    console: Dealership, signed_in: SignedIn, place: str, value: str, says: str
+    shared_console: Dealership, signed_in_there: SignedIn, path: str, value: str, says: str
 ) -> None:
-    before = (console.folder / "dealer.toml").read_bytes()
-    refused = signed_in().post(f"{ROOT}/settings/change", {"place": place, "value": value})
+    before = (shared_console.folder / "dealer.toml").read_bytes()
+    refused = signed_in_there().post(f"{ROOT}/settings/change", {"path": path, "value": value})
     assert refused.status_code == 422
     assert says in unescape(refused.text)
-    assert (console.folder / "dealer.toml").read_bytes() == before
+    assert (shared_console.folder / "dealer.toml").read_bytes() == before
 
 
 def test_two_people_do_not_overwrite_each_other(console: Dealership, signed_in: SignedIn) -> None:
@@ -88,8 +91,8 @@ def test_a_person_edits_the_file_beside_the_console(console: Dealership, signed_
     assert "Hello from" in path.read_text("utf-8"), "the edit in the file is not lost"
 
 
-def test_every_setting_of_the_reference_has_a_page(signed_in: SignedIn) -> None:
-    owner = signed_in()
+def test_every_setting_of_the_reference_has_a_page(signed_in_there: SignedIn) -> None:
+    owner = signed_in_there()
     assert len(settings_sections()) > 30
     for section in settings_sections():
         name = ".".join(section.path) or "top"
@@ -108,13 +111,37 @@ def test_the_lines_of_prices_are_shown_and_saved(console: Dealership, signed_in:
     assert 'amount = "86"\n' in path.read_text("utf-8"), "what a person writes without quotes stays exact"
     owner.post(f"{ROOT}/settings/save", texts_of(change(owner, "pricing.currency", "CAD")))
     assert console.ask("dealer.information")["name"] == "Test Motors"
-    refused = owner.post(f"{ROOT}/settings/change", {"place": "pricing.lines.0.amount", "value": "many"})
+    refused = owner.post(f"{ROOT}/settings/change", {"path": "pricing.lines.0.amount", "value": "many"})
     assert (refused.status_code, "must be an amount" in unescape(refused.text)) == (422, True)
     eventually("the service uses the lines", lambda: console.service.settings.pricing.currency == "CAD")
 
 
-def test_a_running_service_says_which_settings_need_a_start(signed_in: SignedIn) -> None:
-    owner = signed_in()
+def test_a_running_service_says_which_settings_need_a_start(signed_in_there: SignedIn) -> None:
+    owner = signed_in_there()
     shown = change(owner, "rate_limits.address", "100/minute")
     saved = owner.post(f"{ROOT}/settings/save", texts_of(shown))
     assert saved.headers["location"].endswith("said=settings-saved-restart")
+
+
+def test_what_is_saved_while_the_dealer_is_opened_again_is_used_too(
+    console: Dealership, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dealers = console.app.dealers
+    open_one, names = dealers.open_dealer, iter(["Second Motors"])
+
+    def save(name: str) -> None:
+        with console.store() as store:
+            settings = FileSettings(console.folder, store, "test-motors")
+            current = settings.current()
+            text = re.sub(r'(?m)^name = ".*"$', f'name = "{name}"', current.text, count=1)
+            settings.save(text, expected=current.version, actor="", note="")
+
+    async def open_late(dealer_id: str) -> Service:
+        # The file has been read for this opening. Somebody saves before it begins.
+        for name in names:
+            await asyncio.to_thread(save, name)
+        return await open_one(dealer_id)
+
+    monkeypatch.setattr(dealers, "open_dealer", open_late)
+    save("First Motors")
+    eventually("the name is the second", lambda: console.ask("dealer.information")["name"] == "Second Motors")

@@ -37,24 +37,22 @@ class Known(NamedTuple):
     email: str
     secret: str
 
-    def code(self, steps: int = 0) -> str:
+    def code(self, steps: int = 1) -> str:
+        """The code of the next half minute, which is good already, or of another one."""
         return pyotp.TOTP(self.secret).at(int(time.time()) + 30 * steps)
 
 
 @pytest.fixture
 def sam(signed_in: SignedIn) -> Known:
-    """A salesperson with a password, who used the code of half a minute ago."""
+    """A salesperson with a password, who used the code of this half minute."""
     browser = signed_in("sales", email="sam@example.com")
-    if time.time() % 30 > 22:
-        # The codes of a test belong to one half minute.
-        time.sleep(30 - time.time() % 30)
     page = browser.get("/console/account/password").text
     secret = re.search(r"<code>([A-Z2-7]{32})</code>", page)
     assert secret is not None
     known = Known(browser, "sam@example.com", secret[1])
     number = re.search(r'name="number" value="([^"]+)"', page)
     assert number is not None
-    form = {"password": PASSWORD, "code": known.code(-1), "number": number[1]}
+    form = {"password": PASSWORD, "code": known.code(0), "number": number[1]}
     saved = browser.post("/console/account/password", form)
     assert saved.headers["location"].endswith("said=password-set")
     return known
@@ -76,27 +74,22 @@ def test_a_code_works_once(console: Dealership, sam: Known) -> None:
     code = sam.code()
     assert try_password(console, sam.email, PASSWORD, code).status_code == 303
     assert try_password(console, sam.email, PASSWORD, code).status_code == 401
-    assert try_password(console, sam.email, PASSWORD, sam.code(-1)).status_code == 401, "an older one is used up, too"
+    assert try_password(console, sam.email, PASSWORD, sam.code(0)).status_code == 401, "an older one is used up, too"
 
 
-@pytest.mark.parametrize(
-    ("email", "password", "code"),
-    [
+def test_a_refused_sign_in_does_not_say_what_was_wrong(console: Dealership, sam: Known) -> None:
+    for email, password, code in (
         ("sam@example.com", PASSWORD, "000000"),
         ("sam@example.com", PASSWORD, ""),
         ("sam@example.com", "wrong password", None),
         ("nobody@example.com", PASSWORD, None),
         ("not an address", PASSWORD, None),
         ("", "", ""),
-    ],
-)
-def test_a_refused_sign_in_does_not_say_what_was_wrong(
-    console: Dealership, sam: Known, email: str, password: str, code: str | None
-) -> None:
-    answer = try_password(console, email, password, sam.code() if code is None else code)
-    assert answer.status_code == 401
-    assert "Check the e-mail address, the password and the code." in answer.text
-    assert "set-cookie" not in answer.headers
+    ):
+        answer = try_password(console, email, password, sam.code() if code is None else code)
+        assert answer.status_code == 401
+        assert "Check the e-mail address, the password and the code." in answer.text
+        assert "set-cookie" not in answer.headers
     # A wrong password has used no code up.
     assert try_password(console, sam.email, PASSWORD, sam.code()).status_code == 303
 

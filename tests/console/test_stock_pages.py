@@ -14,11 +14,12 @@ from zoneinfo import ZoneInfo
 
 import httpx
 import pytest
+from msgspec import Struct
 from tests.console.browsers import ROOT, Browser, add_member, sign_in
 from tests.console.conftest import SERVICE, SignedIn
 from tests.server.dealership import ACCORD, LOT, NO_LIMITS, Dealership, run_dealership, set_up
 
-from dealer_agent.feeds.staging import staged_files
+from dealer_agent.feeds.staging import import_process, imports, staged_files
 from dealer_agent.feeds.staging.staged_files import FOLDER, MOST_STAGED
 from dealer_agent.storage.stock.reading import list_imports
 
@@ -29,6 +30,22 @@ CHICAGO = ZoneInfo("America/Chicago")
 """The zone of the dealer, whose day counts."""
 HOSTILE = """"><script>alert(1)</script><img src=x onerror=alert(2)>'{{7*7}}"""
 UNCLOSED = """" onmouseover="alert(5)" '<img src=x onerror=alert(6) <svg/onload=alert(7) """
+
+
+class _ImportHere:
+    """Does the work of the process that reads a staged file, in this process and without its limits."""
+
+    def run(self, module: str, job: Struct) -> tuple[int, str]:
+        assert module == import_process.__name__
+        assert isinstance(job, import_process.StagedImport)
+        import_process.do(job)
+        return 0, ""
+
+
+@pytest.fixture
+def imports_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests of pages and of the stock. Others read a file in a process of its own, as a service does."""
+    monkeypatch.setattr(imports, "ChildJob", _ImportHere)
 
 
 class Tags(HTMLParser):
@@ -66,12 +83,12 @@ def drop(
 
 def page_of(browser: Browser, path: str) -> str:
     """The page of a staged file, when nobody works on it any more."""
-    for _ in range(300):
+    for _ in range(1500):
         page = browser.get(path)
         assert page.status_code == 200, page.text
         if "every 2s" not in page.text:
             return page.text
-        time.sleep(0.1)
+        time.sleep(0.02)
     raise AssertionError("the file is read for too long")
 
 
@@ -101,15 +118,15 @@ def shown_to_agents(console: Dealership, vin: str = ACCORD) -> dict[str, Any]:
     """The vehicle as an agent gets it, once this process has noticed the newest stock."""
     with console.store() as store, store.read("test-motors") as tx:
         revision = list_imports(tx, 1)[0].revision
-    for _ in range(100):
+    for _ in range(500):
         if console.service.loaded.stock == revision:
             break
-        time.sleep(0.1)
+        time.sleep(0.02)
     return console.ask("inventory.vehicle", vin=vin)
 
 
-def test_the_list_has_what_agents_find(signed_in: SignedIn) -> None:
-    viewer = signed_in("viewer")
+def test_the_list_has_what_agents_find(signed_in_there: SignedIn) -> None:
+    viewer = signed_in_there("viewer")
     everything = viewer.get(STOCK).text
     assert "122 units, as agents see them" in everything
     assert everything.count("<tr>") == 51
@@ -121,16 +138,16 @@ def test_the_list_has_what_agents_find(signed_in: SignedIn) -> None:
     assert viewer.get(f"{STOCK}?page=3").text.count("<tr>") == 23
 
 
-def test_one_unit_shows_what_agents_see_and_where_it_came_from(signed_in: SignedIn) -> None:
-    page = signed_in("viewer").get(f"{STOCK}/unit?id=vin-{ACCORD}").text
+def test_one_unit_shows_what_agents_see_and_where_it_came_from(signed_in_there: SignedIn) -> None:
+    page = signed_in_there("viewer").get(f"{STOCK}/unit?id=vin-{ACCORD}").text
     assert "Agents see" in page
     assert "lot.json" in page
     assert 'src="https://example.com/a.jpg"' in page
     assert "Hide from agents" not in page
 
 
-def test_units_with_a_problem_have_reason_and_cure(signed_in: SignedIn) -> None:
-    viewer = signed_in("viewer")
+def test_units_with_a_problem_have_reason_and_cure(signed_in_there: SignedIn) -> None:
+    viewer = signed_in_there("viewer")
     no_price = viewer.get(f"{STOCK}/problems?kind=no-price").text
     assert "No price (40)" in no_price
     assert "Write the price into your inventory system" in no_price
@@ -158,6 +175,7 @@ def test_a_dry_run_changes_nothing_and_then_the_same_file_is_imported(console: D
         assert len(list_imports(tx, 10)) == 3
 
 
+@pytest.mark.usefixtures("imports_here")
 def test_a_refused_file_is_accepted_by_name_with_a_reason_that_the_history_keeps(
     console: Dealership, signed_in: SignedIn
 ) -> None:
@@ -183,6 +201,7 @@ def test_a_refused_file_is_accepted_by_name_with_a_reason_that_the_history_keeps
     assert "<script>alert" not in entry
 
 
+@pytest.mark.usefixtures("imports_here")
 def test_a_file_that_cannot_be_read_is_not_imported(signed_in: SignedIn) -> None:
     manager = signed_in("manager")
     path = staged_by(manager, b"This is a letter, not a list of vehicles.")
@@ -192,6 +211,7 @@ def test_a_file_that_cannot_be_read_is_not_imported(signed_in: SignedIn) -> None
     assert manager.post(path).status_code == 422
 
 
+@pytest.mark.usefixtures("imports_here")
 @pytest.mark.parametrize("payload", [HOSTILE, UNCLOSED])
 def test_the_text_of_a_feed_never_becomes_markup(console: Dealership, signed_in: SignedIn, payload: str) -> None:
     manager = signed_in("manager")
@@ -219,6 +239,7 @@ def test_the_text_of_a_feed_never_becomes_markup(console: Dealership, signed_in:
         assert not tags.unsafe
 
 
+@pytest.mark.usefixtures("imports_here")
 def test_a_person_releases_and_hides_a_unit(console: Dealership, signed_in: SignedIn) -> None:
     manager = signed_in("manager")
     odd = [{**unit, "price": 99} if unit.get("vin") == ACCORD else unit for unit in LOT]
@@ -239,6 +260,7 @@ def test_a_person_releases_and_hides_a_unit(console: Dealership, signed_in: Sign
     assert signed_in("viewer").post(f"{STOCK}/unit/release", unit).status_code == 403
 
 
+@pytest.mark.usefixtures("imports_here")
 def test_the_last_import_is_undone_only_if_it_is_still_the_last(console: Dealership, signed_in: SignedIn) -> None:
     manager = signed_in("manager")
     imported(manager, without("S-9"))
@@ -252,6 +274,7 @@ def test_the_last_import_is_undone_only_if_it_is_still_the_last(console: Dealers
     assert "undone" in manager.get(f"{STOCK}/history").text
 
 
+@pytest.mark.usefixtures("imports_here")
 def test_staged_files_are_private_few_and_deleted_after_an_hour(
     console: Dealership, signed_in: SignedIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -272,10 +295,11 @@ def test_staged_files_are_private_few_and_deleted_after_an_hour(
 
 
 @pytest.mark.parametrize("name", ["../../keys", "..%2f..%2fkeys", "%00", "x" * 26])
-def test_the_name_of_a_staged_file_leads_nowhere_else(signed_in: SignedIn, name: str) -> None:
-    assert signed_in("manager").get(f"{STOCK}/import/{name}").status_code == 404
+def test_the_name_of_a_staged_file_leads_nowhere_else(signed_in_there: SignedIn, name: str) -> None:
+    assert signed_in_there("manager").get(f"{STOCK}/import/{name}").status_code == 404
 
 
+@pytest.mark.usefixtures("imports_here")
 def test_a_file_of_a_feed_that_was_refused_is_settled_in_the_page(tmp_path: Path, stocked: Path) -> None:
     feed = '\n[[feeds]]\nname = "main"\nrooftops = ["Test Motors South"]\n[feeds.folder]\npath = "drop"\n'
     set_up(tmp_path / "dealer", SERVICE + NO_LIMITS + feed, stocked=stocked)
@@ -298,11 +322,12 @@ def test_a_file_of_a_feed_that_was_refused_is_settled_in_the_page(tmp_path: Path
     assert (newest.feed, newest.source, newest.rooftops) == ("main", "lot.json", ("Test Motors South",))
 
 
-def test_a_viewer_imports_nothing(signed_in: SignedIn) -> None:
-    assert drop(signed_in("viewer"), LOT).status_code == 403
-    assert signed_in("sales").get(f"{STOCK}/import").status_code == 403
+def test_a_viewer_imports_nothing(signed_in_there: SignedIn) -> None:
+    assert drop(signed_in_there("viewer"), LOT).status_code == 403
+    assert signed_in_there("sales").get(f"{STOCK}/import").status_code == 403
 
 
+@pytest.mark.usefixtures("imports_here")
 def test_a_unit_is_old_by_the_date_of_the_feed(console: Dealership, signed_in: SignedIn) -> None:
     manager = signed_in("manager")
     since = datetime.now(CHICAGO).date() - timedelta(days=91)

@@ -27,7 +27,7 @@ def test_a_lead_waits_until_somebody_marks_it(console: Dealership, signed_in: Si
     assert "(0 in 7 days)" in page(sam, query="?said=lead-marked")
 
 
-def test_a_parked_delivery_is_tried_again_with_one_button(console: Dealership, signed_in: SignedIn) -> None:
+def test_an_undeliverable_lead_is_tried_again_with_one_button(console: Dealership, signed_in: SignedIn) -> None:
     sam, lead_id = signed_in("sales"), send_lead(console)
     with console.store() as store, store.lock(DEALER) as tx:
         (delivery_id,) = enqueue(tx, lead_id, [NewDelivery("lead", NORTH, "crm")])
@@ -41,7 +41,8 @@ def test_a_parked_delivery_is_tried_again_with_one_button(console: Dealership, s
     with console.store() as store, store.read(DEALER) as tx:
         delivery = get_delivery(tx, delivery_id)
     assert delivery is not None
-    assert delivery.state != "undeliverable"
+    # The service may have tried it already, and has no such channel.
+    assert (delivery.state, delivery.problem) != ("undeliverable", "held for a test")
 
 
 def test_who_decides_sees_what_waits_in_quarantine(console: Dealership, signed_in: SignedIn) -> None:
@@ -67,9 +68,9 @@ def test_a_viewer_sees_no_visits_and_no_links_to_leads(console: Dealership, sign
     assert lead_id not in shown
 
 
-def test_the_menu_has_no_holds_without_offers(signed_in: SignedIn) -> None:
-    assert f"{ROOT}/holds" not in page(signed_in())
+def test_the_menu_has_no_holds_without_offers(signed_in_there: SignedIn) -> None:
+    assert f"{ROOT}/holds" not in page(signed_in_there())
 
 
-def test_the_page_polls_itself(signed_in: SignedIn) -> None:
-    assert f'hx-get="{ROOT}" hx-trigger="every 30s" hx-select="#live"' in page(signed_in())
+def test_the_page_polls_itself(signed_in_there: SignedIn) -> None:
+    assert f'hx-get="{ROOT}" hx-trigger="every 30s" hx-select="#live"' in page(signed_in_there())

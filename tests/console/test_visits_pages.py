@@ -65,12 +65,12 @@ def test_a_visit_is_arranged_moved_and_cancelled(console: Dealership, signed_in:
     ],
 )
 def test_a_wrong_time_changes_nothing(
-    console: Dealership, signed_in: SignedIn, form: dict[str, str], words: str
+    shared_console: Dealership, signed_in_there: SignedIn, form: dict[str, str], words: str
 ) -> None:
-    sam, lead_id = signed_in("sales"), send_lead(console)
+    sam, lead_id = signed_in_there("sales"), send_lead(shared_console)
     refused = sam.post(f"{ROOT}/leads/{lead_id}/visit", {"kind": "sales", **form})
     assert (refused.status_code, words in refused.text) == (422, True), refused.text
-    assert visits(console, lead_id) == []
+    assert visits(shared_console, lead_id) == []
 
 
 def test_the_day_and_the_week_show_the_visits_of_the_rooftops_of_a_person(

@@ -40,7 +40,9 @@ def dealer_with(units: int, folder: Path, stocked: Path) -> Iterator[Dealership]
         try:
             yield dealership
         finally:
+            # The collected tests are among what was frozen: they stay so.
             gc.unfreeze()
+            gc.freeze()
 
 
 def cost(dealership: Dealership, make: Callable[[random.Random], Sent], repeats: int = 3) -> tuple[float, Sent]:

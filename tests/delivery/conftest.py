@@ -8,7 +8,14 @@ from tests.soak import SQLITE_FIRST
 from tests.storage.current import make_current
 from tests.storage.samples import CIPHER, DEALER
 
+from dealer_agent.delivery import loop
 from dealer_agent.storage.store import Store
+
+
+@pytest.fixture(autouse=True)
+def _short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop writes its results together, twenty times a second. A test would only wait for that."""
+    monkeypatch.setattr(loop, "TURN_SECONDS", 0.002)
 
 
 @pytest.fixture(params=SQLITE_FIRST)

@@ -34,7 +34,7 @@ def a_time() -> str:
     return (datetime.now(UTC) + timedelta(days=3)).strftime("%Y-%m-%dT12:00:00-06:00")
 
 
-def sams(*channels: str, **members: Any) -> dict[str, Any]:
+def lead_of_sam(*channels: str, **members: Any) -> dict[str, Any]:
     """A lead of one customer who agreed to these channels."""
     made = a_lead(customer=SAM, **members)
     return made | {"consent": made["consent"] | {"allowed_channels": list(channels or ("email", "phone"))}}

@@ -1,6 +1,7 @@
 """A dealer with leads to deliver: the real store on a real database, and a loop that runs for a block."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -104,10 +105,11 @@ class SampleDealer:
 
 async def so(until: Callable[[], object]) -> None:
     """Waits until something is so; fails when it never is."""
-    for _ in range(1500):
+    ends = time.monotonic() + 120
+    while time.monotonic() < ends:
         if await asyncio.to_thread(until):
             return
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.005)
     raise AssertionError("it never came to be so")
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from tests.delivery.crm import PHONE, SAM, Sending, a_time, arrived, profile_of, sams
+from tests.delivery.crm import PHONE, SAM, Sending, a_time, arrived, lead_of_sam, profile_of
 from tests.delivery.receivers import HttpReceiver, always, one_after_the_other, receiving_http
 from tests.skills.intake_setup import TOKEN, IntakeSetup, open_intake
 from tests.skills.visiting import LOT
@@ -26,7 +26,7 @@ class Crm(Sending):
         self.receiver = receiver
 
     def take(self, *channels: str, **members: object) -> str:
-        lead_id: str = self.intake.take(sams(*channels, **members), datetime.now(UTC), LOT)["lead_id"]
+        lead_id: str = self.intake.take(lead_of_sam(*channels, **members), datetime.now(UTC), LOT)["lead_id"]
         return lead_id
 
     def fail(self, *how: str) -> None:
@@ -144,7 +144,7 @@ def test_a_withdrawal_between_two_attempts_gives_the_delivery_a_new_id(crm: Crm,
 
 @pytest.mark.requirement("consent-end-keeps-lead")
 def test_a_lead_whose_consent_ends_before_it_is_sent_is_delivered_without_contact_points(crm: Crm) -> None:
-    made = sams("email", "phone", appointment={"appointment_type": "test_drive", "appointment_at": a_time()})
+    made = lead_of_sam("email", "phone", appointment={"appointment_type": "test_drive", "appointment_at": a_time()})
     now = datetime.now(UTC)
     expires = {"expires_at": (now - timedelta(seconds=5)).isoformat()}
     crm.intake.take(made | {"consent": made["consent"] | expires}, now - timedelta(seconds=10), LOT)
@@ -172,7 +172,7 @@ def test_a_contact_point_that_came_later_needs_a_consent_that_came_with_it(crm: 
     """The consent for the first number is none for the second."""
     crm.take("email", "phone")
     crm.all()
-    other = sams("email") | {"customer": SAM | {"phone": "+12025550199"}}
+    other = lead_of_sam("email") | {"customer": SAM | {"phone": "+12025550199"}}
     crm.intake.take(other, datetime.now(UTC), LOT)
     crm.all()
     _, document = arrived(crm.receiver)[-1]
@@ -186,14 +186,14 @@ def test_a_contact_point_that_came_later_needs_a_consent_that_came_with_it(crm: 
 def test_a_channel_that_a_later_consent_allows_is_delivered(crm: Crm, token: str | None, withdrawn: bool) -> None:
     """Nothing else is new in the later lead."""
     channels = ("email", "phone") if withdrawn else ("email",)
-    lead_id = crm.intake.take(sams(*channels), datetime.now(UTC), LOT, token=token)["lead_id"]
+    lead_id = crm.intake.take(lead_of_sam(*channels), datetime.now(UTC), LOT, token=token)["lead_id"]
     crm.all()
     if withdrawn:
         withdraw_phone(crm, lead_id, crm.profile)
         crm.all()
     now = datetime.now(UTC)
     for _ in range(2):
-        crm.intake.take(sams("phone"), now, LOT, token=token, granted_at=now.isoformat())
+        crm.intake.take(lead_of_sam("phone"), now, LOT, token=token, granted_at=now.isoformat())
     crm.all()
     *before, (_, document) = arrived(crm.receiver)
     assert document["allowed_channels"] == ["email", "phone"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.delivery.crm import EMAIL, PHONE, Sending, a_time, arrived, profile_of, sams
+from tests.delivery.crm import EMAIL, PHONE, Sending, a_time, arrived, lead_of_sam, profile_of
 from tests.delivery.receivers import (
     HttpReceiver,
     MailReceiver,
@@ -40,7 +40,7 @@ class House(Sending):
         self.crm, self.mail, self.folder = crm, mail, folder
 
     def take(self, **members: Any) -> dict[str, Any]:
-        return self.intake.take(sams("email", "phone", **members), datetime.now(UTC), LOT)
+        return self.intake.take(lead_of_sam("email", "phone", **members), datetime.now(UTC), LOT)
 
     def events(self) -> list[dict[str, Any]]:
         """The documents that are no leads, in order."""
@@ -129,7 +129,7 @@ def test_a_withdrawal_of_channels_that_were_never_allowed_is_not_delivered(house
 def test_a_withdrawal_is_delivered_even_if_the_consent_has_expired(house: House) -> None:
     """A CRM that got the lead before does not know that the consent has expired since."""
     now = datetime.now(UTC)
-    made = sams("email", "phone")
+    made = lead_of_sam("email", "phone")
     expires = {"expires_at": (now - timedelta(seconds=5)).isoformat()}
     answer = house.intake.take(made | {"consent": made["consent"] | expires}, now - timedelta(seconds=10), LOT)
     house.all()

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from tests.feeds.feed_files import FeedFile, Row
 from tests.feeds.mutation_results import AT, DEALER, stock_of
 
-from dealer_agent.catalogue_loading.snapshots import digest_of
+from dealer_agent.catalogue_loading.listings import digest_of
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.feeds.files.checks import FeedChecks
 from dealer_agent.feeds.files.reader import read_feed

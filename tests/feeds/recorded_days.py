@@ -11,13 +11,8 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 from tests.feeds.held_feeds import FeedDays
 
-from dealer_agent.catalogue_loading.snapshots import (
-    LoadedSnapshot,
-    SnapshotInputs,
-    listing_policy,
-    write_recorded,
-    write_stock,
-)
+from dealer_agent.catalogue_loading.listings import listing_policy
+from dealer_agent.catalogue_loading.snapshots import LoadedSnapshot, SnapshotInputs, write_recorded, write_stock
 from dealer_agent.dealers.profile import DealerRooftop, Policies, Profile
 from dealer_agent.feeds.files.checks import EVERY_CHECK
 from dealer_agent.feeds.files.reader import read_feed

@@ -8,7 +8,7 @@ from tests.feeds.simulated_year import KINDS, Alarm, Kind, year_of
 
 pytestmark = pytest.mark.outside_protocol("feeds")
 
-DAYS = 60
+DAYS = 35
 FEW = [kind for kind in KINDS if kind.name in ("luxury", "young-used", "small")]
 
 
@@ -18,7 +18,7 @@ def check(alarms: Sequence[Alarm]) -> None:
     assert [(key, [alarm.sentence for alarm in alarms]) for key, count in by_month.items() if count > 1] == []
 
 
-def test_two_months_of_three_dealers_raise_no_false_alarm() -> None:
+def test_five_weeks_of_three_dealers_raise_no_false_alarm() -> None:
     """Dear units, a stock that is sold fast, and a small one."""
     assert len(FEW) == 3
     check([alarm for kind in FEW for alarm in year_of(kind, DAYS)])

@@ -24,7 +24,7 @@ INTERNALS = re.compile(
 LARGEST_REFUSAL = 128 * 1024
 """Bytes of the longest list of problems, without the parts that repeat the request."""
 
-TRANSPORT_STATUSES = {401, 408, 413, 415, 429}
+TRANSPORT_STATUSES = {401, 403, 408, 413, 415, 429}
 """The statuses that a JSON-RPC answer may have besides 200 (docs/protocol.md#errors)."""
 
 

@@ -9,8 +9,9 @@ from tests.fuzz.hostile import TARGETS, hostile_requests, valid_body, wrong_at_e
 from tests.fuzz.judging import CheckRun
 from tests.fuzz.sending import REQUESTS, post
 from tests.protocol.bodies import STEMS
+from tests.soak import SOAK
 
-SHARE = REQUESTS // 2
+SHARE = REQUESTS // 2 if SOAK else 100
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -21,7 +21,7 @@ from tests.fuzz.judging import CheckRun
 from tests.fuzz.sending import REQUESTS, Answer
 from tests.soak import SOAK
 
-HOT = dict.fromkeys(["sendMessage", "callSendMessage"], REQUESTS // 12 if SOAK else 12)
+HOT = dict.fromkeys(["sendMessage", "callSendMessage"], REQUESTS // 12 if SOAK else 6)
 """Requests for each operation and mode. The GET operations have few parameters, so a few requests are enough.
 
 Schemathesis takes 30 ms of the processor to generate a body: the other tests of this folder send most of the requests.

@@ -6,8 +6,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from dealer_agent.http_signatures.directory import KeySet, directory_document, stored_key_set
 from dealer_agent.http_signatures.keys import PrivateKey, private_key_of
-from dealer_agent.http_signatures.signature_base import Component, Request
-from dealer_agent.http_signatures.signing import Signer, signed_fields
+from dealer_agent.http_signatures.signature_base import Component, SignableRequest
+from dealer_agent.http_signatures.signing import RequestSigner, signed_fields
 from dealer_agent.http_signatures.web_bot_auth import TAG
 
 NOW = 1_800_000_000.0
@@ -17,7 +17,7 @@ KEY = private_key_of(ed25519.Ed25519PrivateKey.from_private_bytes(bytes(range(32
 P256 = private_key_of(ec.derive_private_key(7, ec.SECP256R1()))
 P384 = private_key_of(ec.derive_private_key(7, ec.SECP384R1()))
 RSA = private_key_of(rsa.generate_private_key(65537, 2048))
-SIGNER = Signer(KEY, ORIGIN)
+SIGNER = RequestSigner(KEY, ORIGIN)
 
 
 def key_set(*keys: PrivateKey, fetched_at: float = NOW) -> KeySet:
@@ -30,14 +30,14 @@ def known(origin: str) -> KeySet | None:
     return key_set(KEY, P256, P384, RSA) if origin == ORIGIN else None
 
 
-def with_headers(headers: dict[str, str], **parts: Any) -> Request:
+def with_headers(headers: dict[str, str], **parts: Any) -> SignableRequest:
     """A request of a buyer with these headers."""
     lines = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
-    request = Request("POST", "dealer.example", "/v1/message:send", "", [(b"host", b"dealer.example"), *lines])
+    request = SignableRequest("POST", "dealer.example", "/v1/message:send", "", [(b"host", b"dealer.example"), *lines])
     return request._replace(**parts)
 
 
-def lead(**parts: Any) -> Request:
+def lead(**parts: Any) -> SignableRequest:
     """A request that covers all that a lead needs."""
     return with_headers(SIGNER.sign("POST", "dealer.example", "/v1/message:send", "", BODY, NOW), **parts)
 
@@ -52,7 +52,7 @@ def signed(
     label: str = "agent",
     without: tuple[str, ...] = (),
     **parameters: Any,
-) -> Request:
+) -> SignableRequest:
     """A request with a signature of these parts. It is valid if they are."""
     usual = {"created": int(NOW), "expires": int(NOW) + 60, "keyid": key.thumbprint, "tag": TAG}
     used = {name: value for name, value in (usual | parameters).items() if name not in without}

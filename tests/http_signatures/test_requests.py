@@ -25,26 +25,20 @@ from tests.soak import soak_count, soak_seed
 from dealer_agent.http_signatures.errors import SignatureRefused
 from dealer_agent.http_signatures.keys import PrivateKey
 from dealer_agent.http_signatures.origin import parse_origin
-from dealer_agent.http_signatures.signature_base import Component, Request
-from dealer_agent.http_signatures.web_bot_auth import (
-    UnknownKeys,
-    Verified,
-    check_body,
-    check_lead,
-    verify_request,
-)
+from dealer_agent.http_signatures.signature_base import Component, SignableRequest
+from dealer_agent.http_signatures.web_bot_auth import UnknownKeys, Verified, check_body, check_lead, verify_request
 
 pytestmark = pytest.mark.requirement("signed-requests", "signed-leads", "wrong-signature")
 WHOLE: list[Component] = [("@authority", {}), ("signature-agent", {})]
 
 
-def verified(request: Request, now: float = NOW) -> Verified:
+def verified(request: SignableRequest, now: float = NOW) -> Verified:
     found = verify_request(request, now, known)
     assert isinstance(found, Verified)
     return found
 
 
-def refused(request: Request, now: float = NOW) -> str:
+def refused(request: SignableRequest, now: float = NOW) -> str:
     with pytest.raises(SignatureRefused) as error:
         verify_request(request, now, known)
     assert str(error.value).endswith(".")
@@ -82,7 +76,7 @@ def test_each_algorithm_is_verified_with_and_without_its_name(key: PrivateKey, s
     ],
     ids=["none", "no input", "other tag", "not parsed", "directory", "no agent", "jwks", "http", "no origin"],
 )
-def test_a_request_without_a_signature_that_names_a_directory_is_anonymous(request_: Request) -> None:
+def test_a_request_without_a_signature_that_names_a_directory_is_anonymous(request_: SignableRequest) -> None:
     assert verify_request(request_, NOW, known) is None
 
 
@@ -129,7 +123,7 @@ def test_the_agent_is_the_member_that_the_signature_covers(components: list[Comp
         (signed(created=True), "missing_parameter"),
     ],
 )
-def test_a_wrong_signature_is_refused_with_a_reason(request_: Request, reason: str) -> None:
+def test_a_wrong_signature_is_refused_with_a_reason(request_: SignableRequest, reason: str) -> None:
     if reason:
         assert refused(request_) == reason
     else:

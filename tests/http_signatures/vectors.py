@@ -4,14 +4,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-from dealer_agent.http_signatures.signature_base import Request, Response
+from dealer_agent.http_signatures.signature_base import Response, SignableRequest
 
 VECTORS: dict[str, Any] = json.loads(Path(__file__).with_name("vectors.json").read_text())
 
 
-def message_of(case: dict[str, Any]) -> Request | Response:
+def message_of(case: dict[str, Any]) -> SignableRequest | Response:
     """The message of a vector."""
     headers = [(name.encode(), value.encode()) for name, value in case["headers"]]
     if "status" in case:
-        return Response(case["status"], headers, Request("GET", case.get("authority", ""), "/", "", ()))
-    return Request(case["method"], case["authority"], case["path"], case["query"], headers)
+        return Response(case["status"], headers, SignableRequest("GET", case.get("authority", ""), "/", "", ()))
+    return SignableRequest(case["method"], case["authority"], case["path"], case["query"], headers)

@@ -5,8 +5,26 @@ from collections.abc import Iterator
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import URL
+from tests.patching import replace_in
 from tests.servers.pgbouncer import PgBouncer
 from tests.storage.service_role import drop_roles, prepare, prepared_schema, roles_of
+
+from dealer_agent.jobs import loop
+from dealer_agent.operations import dealer_moves
+from dealer_agent.server import refresh
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """A service of this process looks more often for changes and for jobs. The pauses that moves of dealers would make.
+
+    While PostgreSQL announces changes, a service looks as seldom as always.
+    """
+    monkeypatch.setattr(refresh, "POLL_SECONDS", 0.1)
+    monkeypatch.setattr(loop, "LOOK_SECONDS", 0.3)
+    pauses: list[float] = []
+    replace_in(monkeypatch, dealer_moves, "time", sleep=pauses.append)
+    return pauses
 
 
 @pytest.fixture

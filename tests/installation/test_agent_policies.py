@@ -10,6 +10,7 @@ import pytest
 from tests.acceptance.running import eventually
 from tests.installation.platform import DEALERS, INSTALLATION_TOML, add, make_installation, run_installation
 from tests.server.dealership import Dealership, message
+from tests.soak import sqlite_first
 
 from dealer_agent.callers import Policy
 from dealer_agent.config.installation import Installation, load_installation
@@ -90,6 +91,7 @@ def test_a_policy_of_the_installation_holds_for_all_dealers_in_every_process(
     eventually("none is blocked", lambda: statuses(processes) == [(200, 200)] * 2)
 
 
+@sqlite_first("installation")
 @pytest.mark.requirement("policy-changes", "policies")
 def test_a_policy_of_a_dealer_holds_for_it_alone_in_every_process(
     installation: Installation, processes: list[Dealership]
@@ -101,6 +103,7 @@ def test_a_policy_of_a_dealer_holds_for_it_alone_in_every_process(
     assert statuses(processes) == [(200, 200)] * 2
 
 
+@sqlite_first("installation")
 @pytest.mark.requirement("policies")
 def test_a_dealer_that_is_opened_later_has_the_policies_of_the_installation(installation: Installation) -> None:
     give(installation, ALL_DEALERS, "anonymous", Policy("block"))

@@ -14,6 +14,7 @@ from tests.server.dealership import Dealership, error_of, message
 from tests.storage.service_role import prepared_schema
 
 from dealer_agent.lead_intake import intake
+from dealer_agent.server import refresh
 from dealer_agent.storage.database_url import database_url
 
 pytestmark = pytest.mark.requirement("readiness", "refused-in-time")
@@ -45,8 +46,9 @@ def until_ready_is(platform: Dealership, status: int) -> dict[str, Any]:
 
 
 def test_one_blocked_dealer_costs_the_others_nothing_and_only_a_lock_on_all_makes_the_process_not_ready(
-    tmp_path: Path, admin: tuple[psycopg.Connection[Any], str]
+    tmp_path: Path, admin: tuple[psycopg.Connection[Any], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(refresh, "PROBE_SECONDS", 0.2)
     connection, service_url = admin
     installation = make_installation(tmp_path / "installation", env={"DATABASE_URL": service_url})
     for dealer_id in DEALERS:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -26,12 +27,25 @@ MOST_MS = 5.0
 CATALOGS = ("/.well-known/ard.json", "/.well-known/ai-catalog.json")
 
 
-@pytest.fixture
-def platform(tmp_path: Path) -> Iterator[Dealership]:
-    installation = make_installation(tmp_path / "installation")
+@contextmanager
+def two_dealers(folder: Path) -> Iterator[Dealership]:
+    installation = make_installation(folder)
     add(installation, NORTH, hosts=(HOST,))
     add(installation, SOUTH)
     with run_installation(installation) as running:
+        yield running
+
+
+@pytest.fixture
+def platform(tmp_path: Path) -> Iterator[Dealership]:
+    with two_dealers(tmp_path / "installation") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def unchanged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dealership]:
+    """The same, for all tests that change nothing."""
+    with two_dealers(tmp_path_factory.mktemp("unchanged")) as running:
         yield running
 
 
@@ -48,21 +62,21 @@ def change(platform: Dealership, dealer_id: str, **state: bool) -> None:
         set_state(tx, **state)
 
 
-def test_the_page_links_to_each_dealer_and_its_card(platform: Dealership) -> None:
-    answer = platform.get("/")
+def test_the_page_links_to_each_dealer_and_its_card(unchanged: Dealership) -> None:
+    answer = unchanged.get("/")
     assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
     for name, root in (("North Motors", f"https://{HOST}"), ("South Motors", f"{PUBLIC_URL}/d/{SOUTH}")):
         assert f'<a href="{root}/">{name}</a>' in answer.text
         assert f'<a href="{root}/.well-known/agent-card.json">' in answer.text
     stylesheet = re.search(r'rel="stylesheet" href="([^"]+)"', answer.text)
     assert stylesheet is not None
-    assert platform.get(stylesheet[1]).headers["content-type"] == "text/css; charset=utf-8"
+    assert unchanged.get(stylesheet[1]).headers["content-type"] == "text/css; charset=utf-8"
     assert f'<link rel="ard" type="application/json" title="Catalog of the agents" href="{CATALOGS[0]}">' in answer.text
 
 
 @pytest.mark.parametrize("path", CATALOGS)
-def test_the_catalog_has_an_entry_for_each_dealer(platform: Dealership, path: str) -> None:
-    answer = platform.get(path)
+def test_the_catalog_has_an_entry_for_each_dealer(unchanged: Dealership, path: str) -> None:
+    answer = unchanged.get(path)
     assert answer.headers["content-type"] == "application/ai-catalog+json"
     assert answer.headers["access-control-allow-origin"] == "*"
     catalog = answer.json()
@@ -73,14 +87,14 @@ def test_the_catalog_has_an_entry_for_each_dealer(platform: Dealership, path: st
     assert south["url"] == f"{PUBLIC_URL}/d/{SOUTH}/.well-known/agent-card.json"
     assert north["url"] == f"https://{HOST}/.well-known/agent-card.json"
     assert all(2 <= len(entry["representativeQueries"]) <= 5 for entry in (north, south))
-    card = platform.get(f"/d/{SOUTH}/.well-known/agent-card.json").json()
+    card = unchanged.get(f"/d/{SOUTH}/.well-known/agent-card.json").json()
     assert card["name"] == south["displayName"]
 
 
-def test_an_unchanged_list_is_not_sent_again(platform: Dealership) -> None:
+def test_an_unchanged_list_is_not_sent_again(unchanged: Dealership) -> None:
     for path in ("/", *CATALOGS):
-        tag = platform.get(path).headers["etag"]
-        assert platform.request("GET", path, headers={"if-none-match": tag}).status_code == 304
+        tag = unchanged.get(path).headers["etag"]
+        assert unchanged.request("GET", path, headers={"if-none-match": tag}).status_code == 304
 
 
 def test_disabled_and_unlisted_dealers_are_absent(platform: Dealership) -> None:
@@ -123,25 +137,25 @@ def test_a_long_list_has_pages(platform: Dealership, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.requirement("request-cost")
 @pytest.mark.parametrize("parameter", [b"a=1&", b"page&", b"%70age=2&"])
-def test_a_long_query_costs_little(platform: Dealership, parameter: bytes) -> None:
+def test_a_long_query_costs_little(unchanged: Dealership, parameter: bytes) -> None:
     query = parameter * (64 * 1024 // len(parameter)) + b"page=1"
-    took, _ = cost(platform, lambda _: Sent(b"", "/", query=query, method="GET"), repeats=5)
+    took, _ = cost(unchanged, lambda _: Sent(b"", "/", query=query, method="GET"), repeats=5)
     assert took < MOST_MS, f"{took:.1f} ms"
 
 
 @pytest.mark.parametrize("path", CATALOGS)
-def test_a_dealers_own_catalog_has_no_other_dealer(platform: Dealership, path: str) -> None:
-    below, at_host = platform.get(f"/d/{SOUTH}{path}"), platform.request("GET", path, headers={"host": HOST})
+def test_a_dealers_own_catalog_has_no_other_dealer(unchanged: Dealership, path: str) -> None:
+    below, at_host = unchanged.get(f"/d/{SOUTH}{path}"), unchanged.request("GET", path, headers={"host": HOST})
     assert {entry["displayName"].partition(",")[0] for entry in below.json()["entries"]} == {"South Motors"}
     assert {entry["displayName"].partition(",")[0] for entry in at_host.json()["entries"]} == {"North Motors"}
 
 
-def test_a_text_for_language_models_names_the_first_dealers(platform: Dealership) -> None:
-    answer = platform.get("/llms.txt")
+def test_a_text_for_language_models_names_the_first_dealers(unchanged: Dealership) -> None:
+    answer = unchanged.get("/llms.txt")
     assert answer.headers["content-type"] == "text/plain; charset=utf-8"
     assert answer.text.startswith("# agents.example.com\n\n> Car dealers answer AI shopping agents here: 2 of them ")
     for name, address in (("North Motors", f"https://{HOST}"), ("South Motors", f"{PUBLIC_URL}/d/{SOUTH}")):
         assert f"- [{name}]({address}/llms.txt): " in answer.text
-    assert platform.get(f"/d/{SOUTH}/llms.txt").text.startswith("# South Motors\n")
+    assert unchanged.get(f"/d/{SOUTH}/llms.txt").text.startswith("# South Motors\n")
     many = [(f"Dealer {number}", f"{PUBLIC_URL}/d/{number}") for number in range(3000)]
     assert dealers_llms_text(PUBLIC_URL, "agents.example.com", many).count("/llms.txt)") == MOST_LISTED

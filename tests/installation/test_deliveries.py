@@ -11,15 +11,9 @@ import pytest
 from tests.acceptance.asking import lead as lead_members
 from tests.acceptance.running import eventually
 from tests.delivery.receivers import HttpReceiver, always, receiving_http
-from tests.installation.platform import (
-    INSTALLATION_TOML,
-    LOCAL,
-    add,
-    dealer_toml,
-    make_installation,
-    run_installation,
-)
+from tests.installation.platform import INSTALLATION_TOML, LOCAL, add, dealer_toml, make_installation, run_installation
 from tests.server.dealership import Dealership, message
+from tests.soak import SQLITE_FIRST
 from tests.storage.calls import read, write
 from tests.storage.samples import consent, lead
 from tests.storage.service_role import admin_of, prepared_schema
@@ -48,6 +42,10 @@ PAYLOAD = json.dumps(
         "message": "Is it still there?",
     }
 ).encode()
+on_postgresql = pytest.mark.parametrize(
+    "installation", ["postgresql", pytest.param("sqlite", marks=pytest.mark.soak)], indirect=True
+)
+"""For a test of much at once."""
 RETRIES = """
 [delivery]
 first_retry_seconds = 1
@@ -76,7 +74,7 @@ def receivers() -> Iterator[dict[str, HttpReceiver]]:
         }
 
 
-@pytest.fixture(params=["postgresql", pytest.param("sqlite", marks=pytest.mark.soak)])
+@pytest.fixture(params=SQLITE_FIRST)
 def installation(
     request: pytest.FixtureRequest, tmp_path: Path, receivers: dict[str, HttpReceiver]
 ) -> Iterator[Installation]:
@@ -137,6 +135,7 @@ def send_lead(platform: Dealership, dealer_id: str, number: int = 1) -> str:
     return lead_id
 
 
+@on_postgresql
 def test_a_burst_at_a_hanging_crm_and_a_refusing_one_delay_no_other_dealer(
     installation: Installation, receivers: dict[str, HttpReceiver]
 ) -> None:
@@ -158,6 +157,7 @@ def test_a_burst_at_a_hanging_crm_and_a_refusing_one_delay_no_other_dealer(
         assert taken.headers["x-delivery-id"] == row.delivery_id
 
 
+@on_postgresql
 def test_what_waits_at_the_start_is_delivered_for_every_dealer(
     installation: Installation, receivers: dict[str, HttpReceiver]
 ) -> None:
@@ -243,6 +243,7 @@ def test_deliveries_of_a_disabled_dealer_wait(installation: Installation, receiv
     assert len(receivers[WORKS].taken) == 3
 
 
+@on_postgresql
 def test_deliveries_of_a_removed_dealer_end(installation: Installation, receivers: dict[str, HttpReceiver]) -> None:
     with opened(installation) as store:
         store_leads(store, HANGS, BURST)

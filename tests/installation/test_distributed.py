@@ -12,7 +12,8 @@ from sqlalchemy import Engine, event
 from tests.installation.platform import DEALERS, add, make_installation, run_installation
 from tests.installation.test_moves import FEED, LEADS, customer
 from tests.server.dealership import message
-from tests.storage.service_role import prepared_schema
+from tests.storage.databases import fresh_schema
+from tests.storage.service_role import drop_roles, prepare, roles_of
 
 from dealer_agent.storage.isolation import INSTALLATION_TABLES
 from dealer_agent.storage.schema import metadata
@@ -49,7 +50,9 @@ def partitioned_tables() -> Iterator[None]:
 
 
 def test_dealers_answer_from_tables_that_are_partitioned_by_dealer(tmp_path: Path, postgresql_server: str) -> None:
-    with partitioned_tables(), prepared_schema(postgresql_server) as (owner, service):
+    with fresh_schema(postgresql_server) as owner:
+        with partitioned_tables():
+            service = prepare(owner, owner)
         installation = make_installation(tmp_path / "platform", env={"DATABASE_URL": service})
         for dealer_id in DEALERS:
             add(installation, dealer_id, FEED)
@@ -67,3 +70,4 @@ def test_dealers_answer_from_tables_that_are_partitioned_by_dealer(tmp_path: Pat
             assert {connection.execute(kind_of, [table]).fetchone() for table in tables} == {("p",)}
             counted = "SELECT dealer_id, count(*) FROM leads GROUP BY dealer_id"
             assert dict(connection.execute(counted).fetchall()) == dict.fromkeys(DEALERS, LEADS)
+        drop_roles(postgresql_server, roles_of(owner))

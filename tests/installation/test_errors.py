@@ -1,5 +1,6 @@
 """The errors of a dealer are in the vocabulary that its settings choose, also outside the skills."""
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,7 +9,6 @@ import pytest
 from tests.installation.platform import DEALERS, INSTALLATION_TOML, add, make_installation, run_installation
 from tests.server.dealership import Dealership, error_of, message
 
-from dealer_agent.server.bindings import Binding
 from dealer_agent.server.request_pipeline import overload_response
 from dealer_agent.server.served_dealers import BINDINGS
 
@@ -33,9 +33,9 @@ def error_type(response: httpx.Response) -> str:
     return str(error_of(response)["type"])
 
 
-@pytest.mark.parametrize("dealer_id", DEALERS)
-def test_unknown_paths_and_methods_and_operations_not_offered(platform: Dealership, dealer_id: str) -> None:
-    for path, status in (("/nothing", 404), ("/message:send", 405), ("/message:stream", 400), ("/tasks/1", 404)):
+def test_unknown_paths_and_methods_and_operations_not_offered(platform: Dealership) -> None:
+    asked = (("/nothing", 404), ("/message:send", 405), ("/message:stream", 400), ("/tasks/1", 404))
+    for dealer_id, (path, status) in itertools.product(DEALERS, asked):
         refused = platform.get(f"/d/{dealer_id}{path}")
         assert (refused.status_code, error_type(refused)) == (status, TYPES[dealer_id]), refused.text
 
@@ -48,15 +48,13 @@ def test_a_refusal_by_rate_has_the_vocabulary_of_its_dealer(platform: Dealership
     assert error_type(answers[-1]) == TYPES[dealer_id]
 
 
-@pytest.mark.parametrize("dealer_id", DEALERS)
-@pytest.mark.parametrize("binding", BINDINGS.values(), ids=lambda binding: str(binding.name))
-def test_a_refusal_in_an_overload_has_the_vocabulary_of_its_dealer(
-    platform: Dealership, dealer_id: str, binding: Binding
-) -> None:
-    platform.post(message("dealer.information"), f"/d/{dealer_id}/message:send")
-    service = platform.app.dealers.opened[dealer_id]
-    refused = overload_response(service, binding, b"{}", b"")
-    assert TYPES[dealer_id].encode() in refused
+def test_a_refusal_in_an_overload_has_the_vocabulary_of_its_dealer(platform: Dealership) -> None:
+    for dealer_id in DEALERS:
+        platform.post(message("dealer.information"), f"/d/{dealer_id}/message:send")
+        service = platform.app.dealers.opened[dealer_id]
+        for binding in BINDINGS.values():
+            refused = overload_response(service, binding, b"{}", b"")
+            assert TYPES[dealer_id].encode() in refused, binding.name
 
 
 def test_an_address_of_no_dealer_is_answered_in_the_vocabulary_of_the_installation(platform: Dealership) -> None:

@@ -9,6 +9,7 @@ from tests.acceptance.running import eventually
 from tests.feeds.collection.feed_server import feed_server
 from tests.feeds.collection.feeding import feed_bytes
 from tests.installation.platform import INSTALLATION_TOML, LOCAL, add, dealer_toml, make_installation, run_installation
+from tests.soak import sqlite_first
 from tests.storage.calls import read, write
 from tests.storage.service_role import admin_of, prepared_schema
 
@@ -45,6 +46,7 @@ def states(store: Store, dealer_id: str) -> dict[str, FeedState]:
     return {state.name: state for state in read(store, dealer_id, feed_states)}
 
 
+@sqlite_first("environment")
 def test_each_dealer_has_its_feeds_and_replaced_settings_replace_them(
     environment: dict[str, str], tmp_path: Path
 ) -> None:

@@ -1,6 +1,6 @@
 """No answer of a dealer contains data of another dealer, whatever identifiers of other dealers a request carries.
 
-600 requests in every run, SOAK_FOREIGN requests on each database in `make soak`. They go to the real command over
+300 requests in every run, SOAK_FOREIGN requests on each database in `make soak`. They go to the real command over
 HTTP. A failure names the seed and the number of the request.
 """
 
@@ -20,7 +20,7 @@ from tests.soak import SOAK, soak_count, soak_seed
 from tests.storage.current import make_current
 from tests.storage.service_role import prepared_schema
 
-REQUESTS = soak_count("SOAK_FOREIGN", 600)
+REQUESTS = soak_count("SOAK_FOREIGN", 300)
 SEED = soak_seed()
 """Every long run has new requests. A short run always has the same."""
 CONNECTIONS = 16

@@ -1,12 +1,11 @@
 """The keys of an installation and of its dealers are rotated and destroyed, by age and by command."""
 
 import json
+import multiprocessing
 import os
 import re
 import signal
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import UTC, date, datetime, timedelta
 from itertools import count
@@ -16,16 +15,17 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 from tests.acceptance.asking import lead as lead_members
-from tests.acceptance.running import command_here, environment, succeed_here
+from tests.acceptance.running import command_here, succeed_here
 from tests.acceptance.searching import EMAIL, MARK, readable
 from tests.installation.platform import DEALERS, add, make_installation, run_installation
 from tests.server.dealership import message
-from tests.soak import sqlite_first
+from tests.soak import SOAK, sqlite_first
 from tests.storage.calls import read
 from tests.storage.samples import consent, lead
 from tests.storage.service_role import as_role, prepared_schema
 from tests.storage.test_erasure import known
 
+from dealer_agent.config import keys as key_files
 from dealer_agent.config.installation import Installation, load_installation
 from dealer_agent.config.keys import KEY_FILE_NAME, KeyFile
 from dealer_agent.encryption import Keyring, new_key, render
@@ -150,7 +150,8 @@ def test_a_rotation_that_is_stopped_at_any_pause_loses_nothing_and_completes_lat
     monkeypatch.setattr(key_rotation, "VALUES_PER_TRANSACTION", 2)
     before, (first,) = ids_of(installation), ids_in_file(installation)
     run_due_steps(installation, 16)
-    for number in count(1):
+    # A short run stops at every third pause.
+    for number in count(1, 1 if SOAK else 3):
         pauses = count(1)
 
         def wait(_: float, pauses: "count[int]" = pauses, number: int = number) -> None:
@@ -160,7 +161,7 @@ def test_a_rotation_that_is_stopped_at_any_pause_loses_nothing_and_completes_lat
         with suppress(RotationStopped):
             run_due_steps(installation, 31, wait)
             break
-        if number % 4 == 0:
+        if number % 2 == 0:
             all_is_there(installation)
     assert number > 10
     assert first not in ids_in_file(installation)
@@ -168,49 +169,42 @@ def test_a_rotation_that_is_stopped_at_any_pause_loses_nothing_and_completes_lat
     all_is_there(installation)
 
 
-KILLED = """
-import os, signal, sys
-from dealer_agent.cli import main
-from dealer_agent.config import keys as files
-from dealer_agent.privacy import key_rotation as keys
+def kill_itself(installation: Installation, times: int, name: str, words: Sequence[str]) -> None:
+    """Runs the command with a transaction for each value. It ends by SIGKILL after some calls of a function, or steps.
 
-keys.VALUES_PER_TRANSACTION, keys.RELOAD_SECONDS = 1, 0.0
-times, name = int(sys.argv.pop(1)), sys.argv.pop(1)
-module = files if name == "replace_key_file" else keys
-real = getattr(module, name)
+    Only in a process of its own.
+    """
+    key_rotation.VALUES_PER_TRANSACTION = 1
+    module = key_files if name == "replace_key_file" else key_rotation
+    real = getattr(module, name)
+    calls = count(1)
 
-def count():
-    global times
-    times -= 1
-    if not times:
-        os.kill(os.getpid(), signal.SIGKILL)
+    def killing(*given: Any) -> Any:
+        answer = real(*given)
+        count_call()
+        return answer
 
-def killing(*given):
-    answer = real(*given)
-    count()
-    return answer
+    def killing_in(*given: Any) -> Iterator[Any]:
+        for done in real(*given):
+            count_call()
+            yield done
 
-def killing_in(*given):
-    for done in real(*given):
-        count()
-        yield done
+    def count_call() -> None:
+        if next(calls) == times:
+            os.kill(os.getpid(), signal.SIGKILL)
 
-setattr(module, name, killing_in if name == "reencrypt" else killing)
-main()
-"""
-"""The command with a transaction for each value. It kills itself after some calls of a function, or steps of it."""
+    setattr(module, name, killing_in if name == "reencrypt" else killing)
+    done = command_here(*words, DATABASE_URL=installation.database_url)
+    print(done.stderr)
 
 
 def killed(installation: Installation, times: int, name: str, *options: str) -> None:
     words = ["keys", "rotate", "--forget-old", *options, "--dir", str(installation.folder)]
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, str(times), name, *words],
-        env=environment({"DATABASE_URL": installation.database_url}),
-        capture_output=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == -signal.SIGKILL, done.stderr
+    # A fork: it has imported the program already.
+    process = multiprocessing.get_context("fork").Process(target=kill_itself, args=(installation, times, name, words))
+    process.start()
+    process.join(300)
+    assert process.exitcode == -signal.SIGKILL
 
 
 def rotate(installation: Installation, *options: str) -> str:
@@ -257,6 +251,7 @@ def test_a_rotation_of_one_dealers_key_may_be_killed_at_each_step_and_changes_no
     all_is_there(installation)
 
 
+@sqlite_first("installation")
 @pytest.mark.usefixtures("at_once")
 def test_a_running_service_takes_leads_while_keys_are_replaced(installation: Installation) -> None:
     requests = [message("lead.submit", **lead_members(number, idempotency_key=f"key-{number}")) for number in range(5)]
@@ -312,6 +307,7 @@ def test_two_machines_that_rotate_a_dealers_key_at_once_lose_nothing(
     all_is_there(installation)
 
 
+@sqlite_first("installation")
 @pytest.mark.usefixtures("at_once")
 def test_keys_list_shows_both_levels(installation: Installation) -> None:
     def listed(*options: str) -> list[dict[str, Any]]:
@@ -329,6 +325,7 @@ def test_keys_list_shows_both_levels(installation: Installation) -> None:
     ]
 
 
+@sqlite_first("installation")
 def test_keys_of_the_environment_are_changed_by_the_operator_and_a_dealers_key_by_command(
     installation: Installation, at_once: None
 ) -> None:
@@ -350,6 +347,7 @@ def test_keys_of_the_environment_are_changed_by_the_operator_and_a_dealers_key_b
     assert "when you have replaced the key in DEALER_AGENT_KEYS" in done
 
 
+@sqlite_first("installation")
 def test_a_wrong_key_of_the_installation_is_refused_and_the_error_says_what_to_do(installation: Installation) -> None:
     before = Keyring.parse(key_file(installation).read_text())
     key_file(installation).write_text(render(Keyring((new_key(),), before.permanent)))
@@ -361,6 +359,7 @@ def test_a_wrong_key_of_the_installation_is_refused_and_the_error_says_what_to_d
         assert "put it back from your backup, into dealer-agent.keys or DEALER_AGENT_KEYS" in said
 
 
+@sqlite_first("installation")
 def test_a_lost_key_of_the_installation_is_not_replaced_by_a_new_one(installation: Installation) -> None:
     (lost,) = ids_in_file(installation)
     key_file(installation).unlink()

@@ -19,7 +19,7 @@ from dealer_agent.config.installation import Installation
 from dealer_agent.feeds.collection.collection import FeedCollection, ImportInterrupted, feed_rows
 from dealer_agent.feeds.collection.collector import MOST_OF_DEALER, feed_kind
 from dealer_agent.feeds.collection.import_process import ImportJob
-from dealer_agent.feeds.collection.source import finish_file, incoming_folder, part_file
+from dealer_agent.feeds.collection.source import finish_file, incoming_folder, temporary_file
 from dealer_agent.jobs.loop import Next, run_job
 from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.storage.jobs import Job, JobKey
@@ -108,9 +108,9 @@ def test_a_dealer_with_many_files_has_one_place_in_the_queue_of_imports(installa
             for dealer_id, feed in ((SLOW, "f0"), (SLOW, "f1"), (SLOW, "f2"), (OTHER, "f0")):
                 incoming = incoming_folder(installation.folder_of(dealer_id), feed)
                 incoming.mkdir(parents=True)
-                part = part_file(incoming)
-                part.write_bytes(feed_bytes(1))
-                finish_file(part, "stock.json", incoming)
+                temporary = temporary_file(incoming)
+                temporary.write_bytes(feed_bytes(1))
+                finish_file(temporary, "stock.json", incoming)
                 key = JobKey(dealer_id, FEED, feed)
                 group.create_task(run_job(store, feed_kind(collect_files), key))
                 while not read(store, dealer_id, list_files, feed, 1):

@@ -8,9 +8,12 @@ from sqlalchemy import text
 from tests.acceptance.running import command_here, succeed_here
 from tests.installation.platform import DEALERS, add, dealer_toml, make_installation, run_installation
 from tests.server.dealership import message
+from tests.soak import sqlite_first
 from tests.storage.databases import fresh_schema
 
 from dealer_agent.config.installation import Installation
+from dealer_agent.operations import dealer_moves
+from dealer_agent.server import refresh
 from dealer_agent.storage.installation import dealer_registry
 from dealer_agent.storage.installation.dealer_registry import count_rows
 from dealer_agent.storage.store import Store
@@ -22,6 +25,14 @@ FEED = json.dumps(
     [{"stock": f"N{number}", "year": 2020, "make": "Honda", "condition": "used"} for number in range(7)]
 ).encode()
 LEADS = 3
+RECORD = "\n[record]\nreplies = true\n"
+
+
+def made_again(reply: bytes, file: Path, *place: str | Path, url: str = "") -> bool:
+    """Whether the record makes the same bytes again."""
+    reply_id = json.loads(reply)["message"]["messageId"]
+    succeed_here("record", "reply", reply_id, "--output", file, *place, DATABASE_URL=url)
+    return file.read_bytes() == reply
 
 
 def customer(number: int) -> dict[str, str]:
@@ -34,7 +45,7 @@ def installation(tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPa
     # Small parts, so that a table needs several transactions.
     monkeypatch.setattr(dealer_registry, "MOST_COPIED", 2)
     made = make_installation(tmp_path / "platform", env={"DATABASE_URL": database_url})
-    add(made, NORTH, FEED)
+    add(made, NORTH, FEED, more=RECORD)
     with run_installation(made) as running:
         for number in range(LEADS):
             sent = message("lead.submit", idempotency_key=f"key-number-{number}", customer=customer(number))
@@ -63,7 +74,7 @@ def shown(*place: str | Path, url: str = "") -> list[str]:
     return found
 
 
-def test_a_dealer_moves_out_and_in_again(installation: Installation, tmp_path: Path) -> None:
+def test_a_dealer_moves_out_and_in_again(installation: Installation, tmp_path: Path, short_pauses: list[float]) -> None:
     url = installation.database_url
     place = ("--dir", installation.folder)
     before, counts = shown(*place, url=url), rows(installation, NORTH)
@@ -71,8 +82,11 @@ def test_a_dealer_moves_out_and_in_again(installation: Installation, tmp_path: P
     folder = tmp_path / "north"
     said = succeed_here("dealers", "export", NORTH, folder, "--move", *place, DATABASE_URL=url)
     assert "all verified" in said
+    # A service that still took leads for the dealer has noticed meanwhile that it is disabled.
+    assert short_pauses == [dealer_moves.SECONDS_TO_NOTICE]
+    assert dealer_moves.SECONDS_TO_NOTICE > refresh.LISTENING_POLL_SECONDS
     assert sum(rows(installation, NORTH).values()) == 0
-    assert (folder / "dealer.toml").read_text() == dealer_toml(NORTH)
+    assert (folder / "dealer.toml").read_text() == dealer_toml(NORTH, RECORD)
     assert shown("--dir", folder) == before
 
     succeed_here("dealers", "import", folder, "--listed", *place, DATABASE_URL=url)
@@ -87,6 +101,24 @@ def test_a_dealer_moves_out_and_in_again(installation: Installation, tmp_path: P
         assert running.post(sent, f"/d/{NORTH}/message:send").status_code == 200
 
 
+@sqlite_first()
+def test_a_recorded_reply_is_made_again_where_the_dealer_is(installation: Installation, tmp_path: Path) -> None:
+    url = installation.database_url
+    place = ("--dir", installation.folder)
+    with run_installation(installation) as running:
+        reply = running.post(message("inventory.search"), f"/d/{NORTH}/message:send").content
+    assert made_again(reply, tmp_path / "here", *place, "--dealer", NORTH, url=url)
+    folder = tmp_path / "north"
+    succeed_here("dealers", "export", NORTH, folder, "--move", *place, DATABASE_URL=url)
+    assert made_again(reply, tmp_path / "outside", "--dir", folder)
+    # The counter of its stock goes on where it was before. The record goes with it.
+    succeed_here("dealers", "import", folder, "--listed", *place, DATABASE_URL=url)
+    assert made_again(reply, tmp_path / "again", *place, "--dealer", NORTH, url=url)
+    succeed_here("dealers", "remove", NORTH, "--yes", *place, DATABASE_URL=url)
+    assert sum(rows(installation, NORTH).values()) == 0
+
+
+@sqlite_first()
 def test_a_copy_leaves_the_dealer_in_the_installation(installation: Installation, tmp_path: Path) -> None:
     url = installation.database_url
     place = ("--dir", installation.folder)
@@ -99,6 +131,7 @@ def test_a_copy_leaves_the_dealer_in_the_installation(installation: Installation
     assert (taken.returncode, "has data of a dealer north-motors already" in taken.stderr) == (1, True)
 
 
+@sqlite_first()
 def test_settings_that_an_installation_does_not_allow_import_nothing(
     installation: Installation, tmp_path: Path
 ) -> None:
@@ -116,6 +149,7 @@ def test_settings_that_an_installation_does_not_allow_import_nothing(
     assert sum(rows(installation, SOUTH).values()) == 0
 
 
+@sqlite_first()
 def test_a_dealer_whose_service_has_a_database_and_keys_in_its_environment_moves_in(
     installation: Installation, tmp_path: Path, postgresql_server: str
 ) -> None:
@@ -139,6 +173,7 @@ def test_a_dealer_whose_service_has_a_database_and_keys_in_its_environment_moves
     assert unit == 7
 
 
+@sqlite_first()
 def test_a_broken_consent_record_is_not_copied(installation: Installation, tmp_path: Path) -> None:
     url = installation.database_url
     with (

@@ -2,6 +2,7 @@
 
 import gc
 import json
+import shutil
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from tests.installation.platform import INSTALLATION_TOML, add, make_installatio
 
 from dealer_agent.bootstrap.composition import BUSIEST_FILE
 from dealer_agent.catalogue_loading import snapshot_loader
-from dealer_agent.config.installation import SNAPSHOTS, Installation
+from dealer_agent.config.installation import SNAPSHOTS, Installation, load_installation
 from dealer_agent.server import dealer_memory
 
 pytestmark = pytest.mark.outside_protocol("many dealers in one service")
@@ -25,13 +26,22 @@ def feed(count: int) -> bytes:
     return json.dumps(units).encode()
 
 
-@pytest.fixture
-def installation(tmp_path: Path) -> Iterator[Installation]:
-    made = make_installation(tmp_path / "platform", INSTALLATION_TOML + "snapshot_memory_mib = 1\n")
+@pytest.fixture(scope="module")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder of an installation, which tests copy."""
+    made = make_installation(tmp_path_factory.mktemp("made"), INSTALLATION_TOML + "snapshot_memory_mib = 1\n")
     for number, dealer in enumerate(DEALERS, 1):
         add(made, dealer, feed(number))
-    yield made
+    yield made.folder
+    # A service has excluded its dealers from garbage collection. What lives longer stays excluded.
     gc.unfreeze()
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture
+def installation(made_once: Path, tmp_path: Path) -> Installation:
+    return load_installation(shutil.copytree(made_once, tmp_path / "platform"), {})
 
 
 def test_dealers_are_closed_when_the_budget_is_exceeded(installation: Installation) -> None:

@@ -1,6 +1,7 @@
 """`record price` and `record history`: a person sees what agents were answered at a time."""
 
 import json
+import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,10 @@ MONDAY = datetime(2026, 3, 2, 15, 0, tzinfo=UTC)
 VIN = "1HGCM82633A004352"
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A dealer whose unit arrived on Monday, cost less on Tuesday, left on Wednesday and came back on Thursday."""
-    folder = tmp_path / "my-store"
+    folder = tmp_path_factory.mktemp("dealer") / "my-store"
     succeed_here("init", folder)
     unit = {"vin": VIN, "stock": "A1", "year": 2021, "make": "Honda", "model": "Accord", "condition": "used"}
     other = {"stock": "B2", "year": 2021, "make": "Honda", "model": "Civic", "condition": "used", "price": 18_000}
@@ -83,7 +84,8 @@ def test_the_answer_is_clear_when_the_unit_was_not_for_sale(
     assert sentence in " ".join(shown.split())
 
 
-def test_a_unit_that_arrived_later_was_not_in_stock(folder: Path) -> None:
+def test_a_unit_that_arrived_later_was_not_in_stock(folder: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(folder, tmp_path / "my-store")
     settings = load_settings(folder, {})
     new = {"stock": "C3", "year": 2022, "make": "Honda", "model": "Pilot", "condition": "new", "price": 40_000}
     with Store.open(settings.database_url, settings.cipher) as store:

@@ -1,8 +1,9 @@
 """The loop that does jobs: each once, all dealers in turn, also after failures, kills and pauses."""
 
 import asyncio
-import subprocess
-import sys
+import multiprocessing
+import os
+import signal
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 from tests.installation.platform import add, make_installation
 from tests.storage.calls import read_at, write_at
-from tests.storage.samples import DEALER, MONDAY
+from tests.storage.samples import CIPHER, DEALER, MONDAY
 
 from dealer_agent.jobs import loop as loops
 from dealer_agent.jobs.loop import JobLoop, Kind, Next, pause_after, run_job
@@ -167,23 +168,23 @@ def test_the_lease_is_renewed_while_the_job_runs(store: Store, monkeypatch: pyte
     assert len(set(renewed)) == 1
 
 
-KILLED = """
-import asyncio, os, signal, sys
-from datetime import timedelta
-from tests.storage.samples import CIPHER
-from dealer_agent.jobs.loop import JobLoop, Kind
-from dealer_agent.storage.store import Store
+def die_at_work(database_url: str) -> None:
+    """A process that is killed while it does a job."""
 
-async def run(job):
-    os.kill(os.getpid(), signal.SIGKILL)
+    async def run(job: Job) -> Next:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return Next(None)
 
-asyncio.run(JobLoop(Store.open(sys.argv[1], CIPHER), [Kind("work", run)], "ridgeline").run_due())
-"""
+    with Store.open(database_url, CIPHER) as own:
+        asyncio.run(JobLoop(own, [Kind("work", run)], DEALER).run_due())
 
 
 def test_after_a_kill_another_process_does_the_job_when_the_lease_ends(store: Store, database_url: str) -> None:
     add_work(store)
-    assert subprocess.run([sys.executable, "-c", KILLED, database_url], check=False).returncode == -9
+    process = multiprocessing.get_context("fork").Process(target=die_at_work, args=(database_url,))
+    process.start()
+    process.join(120)
+    assert process.exitcode == -signal.SIGKILL
     attempts: list[int] = []
 
     async def run(job: Job) -> Next:

@@ -7,6 +7,7 @@ import pytest
 from tests.http_signatures.signed import KEY
 from tests.known_keys.agents import Agent
 from tests.known_keys.test_known_keys import OWNER, Service
+from tests.soak import sqlite_first
 
 from dealer_agent.http_signatures.directory import MAX_BYTES as LARGEST
 from dealer_agent.http_signatures.directory import directory_document
@@ -103,19 +104,25 @@ def test_strangers_do_not_delay_the_new_key_of_an_issuer(store: Store, server: A
 
 
 @pytest.mark.parametrize("status", [200, 503])
-def test_a_directory_that_answers_slowly_is_fetched_less_often(store: Store, server: Agent, status: int) -> None:
+@sqlite_first()
+def test_a_directory_that_answers_slowly_is_fetched_less_often(
+    store: Store, server: Agent, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tenth of a second counts as much as a second else does."""
+    monkeypatch.setattr(known, "SLOW_FETCH_WAITS", 10 * known.SLOW_FETCH_WAITS)
     server.publish(KEY, seconds=300)
     service = Service(store)
     assert service.find(server.origin)
-    server.status, server.delay, service.later = status, 1.0, 300
+    server.status, server.delay, service.later = status, 0.1, 300
     service.work()
     assert len(server.asked) == 2
-    for later, fetches in [(300 + 350, 2), (300 + 700, 3)]:
+    for later, fetches in [(300 + 350, 2), (300 + 3500, 3)]:
         service.later = later
         service.work()
         assert len(server.asked) == fetches
 
 
+@sqlite_first()
 def test_the_pinned_source_that_fails_is_tried_again_soon(store: Store, server: Agent) -> None:
     server.status = 503
     service = Service(store)
@@ -127,6 +134,7 @@ def test_the_pinned_source_that_fails_is_tried_again_soon(store: Store, server: 
 
 
 @pytest.mark.parametrize("host", ["xn--a", "xn--99999999.example", "xn--ls8h.example", "a" * 63 + ".example"])
+@sqlite_first()
 def test_an_odd_name_of_a_host_is_a_failed_fetch(host: str, store: Store) -> None:
     source = f"https://{host}"
     service = Service(store, AddressRule())
@@ -141,6 +149,7 @@ def test_an_odd_name_of_a_host_is_a_failed_fetch(host: str, store: Store) -> Non
         assert find_source(tx, source) is None
 
 
+@sqlite_first()
 def test_a_number_in_a_key_that_is_too_large_is_a_failed_fetch(store: Store, server: Agent) -> None:
     server.body = directory_document([KEY]).replace(b'"use"', b'"nbf":1' + b"0" * 400 + b',"use"')
     service = Service(store)
@@ -151,6 +160,7 @@ def test_a_number_in_a_key_that_is_too_large_is_a_failed_fetch(store: Store, ser
     assert "too large" in str(row.problem)
 
 
+@sqlite_first()
 def test_a_fetch_ends_although_each_byte_is_on_time(
     store: Store, server: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:

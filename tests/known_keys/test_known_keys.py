@@ -10,11 +10,12 @@ import msgspec
 import pytest
 from tests.http_signatures.signed import KEY, P256
 from tests.known_keys.agents import Agent
+from tests.soak import sqlite_first
 
 from dealer_agent.http_signatures.directory import KeySet, directory_document
 from dealer_agent.jobs.loop import JobLoop
 from dealer_agent.known_keys import fetching
-from dealer_agent.known_keys.fetching import Fetched, FetchFailed
+from dealer_agent.known_keys.fetching import FetchFailed, KeyResponse
 from dealer_agent.known_keys.known import KnownKeys
 from dealer_agent.outgoing.addresses import AddressRule
 from dealer_agent.storage import key_sets
@@ -128,6 +129,7 @@ def test_a_new_key_is_fetched_before_the_old_set_ends_and_at_most_once_a_minute(
         ({"headers": {"content-encoding": "gzip"}}, "content encoding"),
     ],
 )
+@sqlite_first()
 def test_what_is_no_directory_is_not_known_and_forgotten(
     store: Store, server: Agent, changes: dict[str, object], problem: str
 ) -> None:
@@ -149,6 +151,7 @@ def test_what_is_no_directory_is_not_known_and_forgotten(
     assert service.find(server.origin)
 
 
+@sqlite_first()
 def test_a_directory_that_never_answers_ends_a_fetch(
     store: Store, server: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,6 +171,7 @@ def test_a_directory_that_never_answers_ends_a_fetch(
         "https://[::ffff:127.0.0.1]",
     ],
 )
+@sqlite_first()
 def test_a_stranger_cannot_name_a_private_address(source: str, store: Store) -> None:
     service = Service(store, AddressRule())
     assert service.find(source) is None
@@ -215,9 +219,9 @@ def test_the_keys_of_the_least_recently_used_sources_of_strangers_leave_first(
 
 
 def test_sources_of_settings_are_fetched_at_once_and_stay(store: Store, server: Agent) -> None:
-    async def resolve(source: str, rule: AddressRule) -> Fetched:
+    async def resolve(source: str, rule: AddressRule) -> KeyResponse:
         asked.append(source)
-        return Fetched([(b"cache-control", b"max-age=600")], b'{"keys":[{"kid":"1"}]}')
+        return KeyResponse([(b"cache-control", b"max-age=600")], b'{"keys":[{"kid":"1"}]}')
 
     asked: list[str] = []
     service = Service(store)
@@ -236,6 +240,7 @@ def test_sources_of_settings_are_fetched_at_once_and_stay(store: Store, server: 
     assert len(asked) == 2
 
 
+@sqlite_first()
 def test_a_thousand_origins_take_less_than_ten_megabytes(store: Store) -> None:
     now = datetime.now(UTC)
     document = directory_document([KEY, P256])

@@ -7,16 +7,7 @@ import msgspec
 import pytest
 from msgspec import UNSET
 from tests.leads.adf_documents import comments, prospect_of, text_at
-from tests.leads.lead_views import (
-    CUSTOMER,
-    LEAD_ID,
-    LISTING,
-    ROOFTOP,
-    TRADE_IN,
-    VIN,
-    a_view,
-    a_visit,
-)
+from tests.leads.lead_views import CUSTOMER, LEAD_ID, LISTING, ROOFTOP, TRADE_IN, VIN, a_view, a_visit
 
 from dealer_agent.leads.lead_view import RooftopView, VisitTime
 from dealer_agent.protocol.requests import (

@@ -32,7 +32,10 @@ ZONES = [
     pytest.param("America/Los_Angeles", {"S": "-08:00", "D": "-07:00"}, id="Los Angeles"),
 ]
 PHOENIX = "America/Phoenix"
+IN_SOAK = pytest.param(*ZONES[1].values, id=ZONES[1].id, marks=pytest.mark.soak)
 in_both_zones = pytest.mark.parametrize(("zone", "offsets"), ZONES)
+in_the_first_zone = pytest.mark.parametrize(("zone", "offsets"), [ZONES[0], IN_SOAK])
+"""In `make soak` in both. A zone with other offsets needs no other code."""
 
 SPRING, AUTUMN = "2026-03-08", "2026-11-01"
 ALL_DAY = week("00:00-23:59")
@@ -98,7 +101,7 @@ ENDS = [
 ]
 
 
-@in_both_zones
+@in_the_first_zone
 @pytest.mark.parametrize(("day", "start", "length", "end"), ENDS)
 def test_a_visit_across_the_change_keeps_its_length(
     zone: str, offsets: dict[str, str], day: str, start: str, length: int, end: str
@@ -156,7 +159,7 @@ WINDOWS = [
 ]
 
 
-@in_both_zones
+@in_the_first_zone
 @pytest.mark.parametrize(("day", "start", "end", "length", "expected"), WINDOWS)
 def test_a_window_lasts_as_long_as_the_clock_takes_from_its_start_to_its_end(
     zone: str, offsets: dict[str, str], day: str, start: str, end: str | None, length: int, expected: str | None
@@ -168,7 +171,7 @@ def test_a_window_lasts_as_long_as_the_clock_takes_from_its_start_to_its_end(
     assert len(outcome.proposed) == (3 if expected is None else 0)
 
 
-@in_both_zones
+@in_the_first_zone
 @pytest.mark.parametrize(
     ("day", "start", "end", "nearest"),
     [
@@ -215,7 +218,7 @@ HOURS = [
 ]
 
 
-@in_both_zones
+@in_the_first_zone
 @pytest.mark.parametrize(("day", "open_", "grid", "length", "starts"), HOURS)
 def test_hours_and_grid_are_what_the_clock_shows_on_both_sides_of_the_change(
     zone: str, offsets: dict[str, str], day: str, open_: str, grid: int, length: int, starts: list[str]
@@ -224,7 +227,7 @@ def test_hours_and_grid_are_what_the_clock_shows_on_both_sides_of_the_change(
     assert bookable(plan, day) == [written(day, start, offsets) for start in starts]
 
 
-@in_both_zones
+@in_the_first_zone
 def test_the_two_hours_of_one_name_have_places_of_their_own(zone: str, offsets: dict[str, str]) -> None:
     first, second = written(AUTUMN, "01:00 D", offsets), written(AUTUMN, "01:00 S", offsets)
     plan = plan_of(zone, ALL_DAY)
@@ -242,7 +245,7 @@ def test_the_two_hours_of_one_name_have_places_of_their_own(zone: str, offsets: 
     assert set(quarters_of(early)).isdisjoint(quarters_of(late))
 
 
-@in_both_zones
+@in_the_first_zone
 def test_an_appraisal_shares_the_hour_that_was_meant_of_two_with_one_name(zone: str, offsets: dict[str, str]) -> None:
     plan = plan_of(zone, ALL_DAY)
     first = outcome_of(plan, now=BEFORE[AUTUMN], appointment_at=written(AUTUMN, "01:00 D", offsets)).confirmed
@@ -258,7 +261,7 @@ def test_an_appraisal_shares_the_hour_that_was_meant_of_two_with_one_name(zone: 
     assert not fits_inside(asking(plan, appointment_at=written(AUTUMN, "01:30 D", offsets)), second)
 
 
-@in_both_zones
+@in_the_first_zone
 @pytest.mark.parametrize(
     ("day", "start", "rest"),
     [
@@ -280,7 +283,7 @@ def test_a_window_without_an_end_reaches_to_midnight_at_the_rooftop(
     assert (local.time(), local.date().day) == (time(0), int(day[-2:]) + 1)
 
 
-@in_both_zones
+@in_the_first_zone
 @pytest.mark.parametrize(
     ("sunday", "before", "after"), [(SPRING, "S", "D"), (AUTUMN, "D", "S")], ids=["spring", "autumn"]
 )

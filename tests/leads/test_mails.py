@@ -31,12 +31,7 @@ from tests.leads.lead_views import (
 )
 
 from dealer_agent.leads.lead_view import LeadView, RooftopView, VisitTime, VisitView
-from dealer_agent.leads.mails import (
-    CalendarPart,
-    Mail,
-    adf_mail_subject,
-    staff_mail,
-)
+from dealer_agent.leads.mails import CalendarPart, Mail, adf_mail_subject, staff_mail
 from dealer_agent.protocol.requests import Appointment, Customer, SourceAgent, VehicleOfInterest
 
 pytestmark = pytest.mark.outside_protocol("mails")

@@ -223,6 +223,7 @@ def _block(text: str) -> str:
 def _steady(text: str) -> str:
     """The text without what changes from run to run."""
     text = re.sub(r"\b[0-9A-HJKMNP-TV-Z]{26}\b", "ID", text)
+    text = re.sub(r"(lead_secret: )\S+", r"\1SECRET", text)
     text = re.sub(r"\d{4}-\d\d-\d\d(T[\d:.]+(Z|[+-]\d\d:\d\d)?)?", "DATE", text)
     text = re.sub(r"(\w+day), \w+ \d+(, \d{4})?", r"\1, DATE", text)
     text = re.sub(r"\bC[SD]T\b", "CST", text)

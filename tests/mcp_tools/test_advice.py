@@ -40,7 +40,7 @@ def said(tool_name: str, arguments: dict[str, Any]) -> dict[str, str]:
          "/filters/mileage_max"),
         ({"filters": {"zip": "37203"}}, "/filters/zip", "is not known here; inventory_vehicle has /zip"),
         ({"query": "used hybrid SUV under 30k"}, "/query", "is in the wrong place: move it to /filters/query, with one "
-         "to three words; the limits of a sentence have filters of their own"),
+         "to three words; prices, years and other limits have their own filters"),
         ({"filters": {"mpg_min": 30}}, "/filters/mpg_min", "is not a filter of this dealer; words of a listing can be "
          "in /filters/query. If none fits, tell the person"),
         ({"filters": {"make": "Toyota"}}, "/filters/make", 'must be an array, such as ["Toyota"]'),

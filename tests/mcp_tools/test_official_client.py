@@ -13,7 +13,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from tests.acceptance.dealers import HONDA_VIN
-from tests.acceptance.running import COMMAND, Running, command, environment, free_port, succeed_here
+from tests.acceptance.running import COMMAND, Running, command_here, environment, free_port, succeed_here
 
 pytestmark = [pytest.mark.outside_protocol("MCP"), pytest.mark.anyio]
 
@@ -124,7 +124,7 @@ async def test_a_lead_of_a_person_has_the_text_that_was_shown(served: Running) -
 
 
 def test_the_bridge_says_when_there_is_no_dealer_agent() -> None:
-    done = command("mcp", f"http://127.0.0.1:{free_port()}")
+    done = command_here("mcp", f"http://127.0.0.1:{free_port()}")
     assert done.returncode == 1
     assert done.stderr.startswith("Error: ")
 

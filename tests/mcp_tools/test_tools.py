@@ -9,12 +9,31 @@ import pytest
 from jsonschema_rs import Draft202012Validator
 from tests.protocol.bodies import payload
 
-from dealer_agent.mcp_tools.tools import DETAILS, FILLED_IN_BY_THE_SERVER, TOOLS, Tool, instructions
+from dealer_agent.mcp_tools.tools import (
+    ALL_TOOLS,
+    DETAILS,
+    FILLED_IN_BY_THE_SERVER,
+    KEY,
+    OFFER_TOOLS,
+    TOOLS,
+    Tool,
+    instructions,
+)
 from dealer_agent.protocol.schemas import request_schema, response_schema
-from dealer_agent.protocol.skill import INVENTORY_SEARCH, SKILLS
+from dealer_agent.protocol.skill import EXTENSION_SKILLS, INVENTORY_CHANGES, INVENTORY_SEARCH, SKILLS
 
 pytestmark = pytest.mark.outside_protocol("MCP")
-EACH = pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+EACH = pytest.mark.parametrize("tool", ALL_TOOLS, ids=lambda tool: tool.name)
+
+
+VALID = {
+    "offer_hold": {"quote_id": "q1"},
+    "offer_release": {"hold_id": "h1"},
+    "offer_status": {"hold_id": "h1"},
+    "lead_status": {"lead_id": "l1", "secret": "s1"},
+    "visit_move": {"lead_id": "l1", "appointment_at": "2026-11-28T10:00:00-06:00"},
+    "visit_cancel": {"lead_id": "l1", "reason": "Bought another."},
+}
 
 
 def nodes(schema: Any) -> Iterator[dict[str, Any]]:
@@ -27,6 +46,7 @@ def nodes(schema: Any) -> Iterator[dict[str, Any]]:
 
 def test_every_skill_is_one_tool() -> None:
     assert [tool.skill for tool in TOOLS] == list(SKILLS)
+    assert [tool.skill for tool in OFFER_TOOLS] == [each for each in EXTENSION_SKILLS if each is not INVENTORY_CHANGES]
 
 
 @EACH
@@ -46,7 +66,7 @@ def test_schemas_have_no_references_and_no_choice_at_the_top(tool: Tool) -> None
 @EACH
 def test_an_input_schema_has_the_published_members_except_those_the_server_fills_in(tool: Tool) -> None:
     published = request_schema(tool.skill)["properties"].keys()
-    made = {"type", *(FILLED_IN_BY_THE_SERVER if tool.skill.is_lead else ())}
+    made = {"type", *(FILLED_IN_BY_THE_SERVER if tool.skill.is_lead else {KEY} & published)}
     assert made <= published
     own = {DETAILS} if tool.skill is INVENTORY_SEARCH else set()
     assert tool.input_schema["properties"].keys() == published - made | own
@@ -55,7 +75,7 @@ def test_an_input_schema_has_the_published_members_except_those_the_server_fills
 
 @EACH
 def test_an_input_schema_accepts_the_arguments_of_a_valid_request(tool: Tool) -> None:
-    sent = payload(tool.skill.id)
+    sent = payload(tool.skill.id, **VALID.get(tool.name, {}))
     arguments = {name: value for name, value in sent.items() if name != "type" and name not in FILLED_IN_BY_THE_SERVER}
     assert Draft202012Validator(tool.input_schema).is_valid(arguments)
     assert not Draft202012Validator(tool.input_schema).is_valid(arguments | {"unknown": 1})
@@ -83,8 +103,21 @@ def test_hints_say_that_only_a_lead_has_an_effect(hint: str, of_reading: bool, o
     assert [tool.annotations[hint] for tool in TOOLS] == [of_reading] * 4 + [of_lead]
 
 
+@pytest.mark.parametrize(
+    ("hint", "tools"),
+    [
+        ("readOnlyHint", {"offer_quote", "offer_status", "lead_status"}),
+        ("destructiveHint", {"visit_move", "visit_cancel"}),
+        ("openWorldHint", {"visit_move", "visit_cancel"}),
+        ("idempotentHint", {tool.name for tool in OFFER_TOOLS} - {"offer_quote"}),
+    ],
+)
+def test_hints_say_what_the_tools_of_offers_change(hint: str, tools: set[str]) -> None:
+    assert {tool.name for tool in OFFER_TOOLS if tool.annotations[hint]} == tools
+
+
 def test_the_instructions_name_the_dealer_and_every_tool() -> None:
-    words = instructions("Test Motors")
+    words = instructions("Test Motors", frozenset())
     assert "Test Motors" in words
     assert [tool.name for tool in TOOLS if tool.name not in words] == []
 
@@ -100,10 +133,14 @@ def test_the_instructions_name_the_dealer_and_every_tool() -> None:
     ],
 )
 def test_the_instructions_say_what_models_got_wrong(fact: str) -> None:
-    assert fact in instructions("Test Motors")
+    assert fact in instructions("Test Motors", frozenset())
 
 
 def test_what_a_model_reads_before_its_first_call_is_bounded() -> None:
-    shown = [{"name": tool.name, "description": tool.description, "input": tool.input_schema} for tool in TOOLS]
-    assert len(json.dumps(shown)) < 15_000
-    assert len(instructions("Test Motors")) < 3_000
+    def size(tools: tuple[Tool, ...]) -> int:
+        shown = [{"name": each.name, "description": each.description, "input": each.input_schema} for each in tools]
+        return len(json.dumps(shown))
+
+    assert size(TOOLS) < 15_000
+    assert size(OFFER_TOOLS) < 5_000
+    assert len(instructions("Test Motors", frozenset({"offer.quote"}))) < 3_500

@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.server.conftest import looks_often as looks_often
 from tests.server.conftest import stocked as stocked
 from tests.server.dealership import NO_LIMITS, Dealership, message, run_dealership, set_up
 

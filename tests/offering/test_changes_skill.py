@@ -39,6 +39,7 @@ def followed(offering: Offering, copy: dict[str, Any], cursor: str | None, **mem
 
 
 @pytest.mark.requirement("changes-first")
+@pytest.mark.usefixtures("looks_often")
 def test_the_whole_stock_comes_page_by_page_and_then_what_changes(offering: Offered) -> None:
     offered = offering(agents=0)
     copy: dict[str, Any] = {}

@@ -3,6 +3,7 @@
 import json
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +11,31 @@ import httpx
 import pytest
 from tests.acceptance.running import eventually
 from tests.offering.conftest import OFFERS, Offered, data_of
-from tests.server.dealership import ACCORD, LEAF, LOT, SOLD, Dealership, error_of, message, run_dealership
+from tests.server.dealership import (
+    ACCORD,
+    LEAF,
+    LOT,
+    NO_LIMITS,
+    SOLD,
+    Dealership,
+    error_of,
+    message,
+    run_dealership,
+    set_up,
+)
 from tests.storage.calls import write_at
 
+from dealer_agent.client import errors
 from dealer_agent.client.quotes import verify_quote
 from dealer_agent.config import load_settings
+from dealer_agent.config.settings import OfferSettings
 from dealer_agent.feeds.files.reader import read_feed
 from dealer_agent.feeds.importing import import_feed
 from dealer_agent.holds import end_hold, extend_hold
 from dealer_agent.leads.adf import render_adf
 from dealer_agent.leads.lead_json import render_json
 from dealer_agent.leads.lead_view import lead_view
+from dealer_agent.offering.desk import hold_rules
 from dealer_agent.protocol.offers import OFFERS_EXTENSION
 from dealer_agent.protocol.published_versions import PUBLISHED_VERSIONS
 from dealer_agent.protocol.skill import EXTENSION_SKILLS
@@ -172,6 +187,31 @@ def test_a_key_that_was_replaced_still_proves_the_quotes_of_its_day(offering: Of
     assert len(cards) == 1, "no card is signed with an older key"
 
 
+def quoted_over_two_years(folder: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Quotes of a dealer that gives its cards a new key each month, and the keys that it publishes at the end."""
+    quotes, file, month = [], folder / "dealer.toml", 1
+    for later in (1, 9, 17, 25):
+        file.write_text(file.read_text("utf-8").replace(f"number = {month}\n", f"number = {later}\n"), "utf-8")
+        month = later
+        with run_dealership(folder) as running:
+            quotes.append(running.ask("offer.quote", vin=LEAF))
+            published: dict[str, Any] = running.get("/.well-known/offer-keys.json").json()
+    return quotes, published
+
+
+@pytest.mark.requirement("offer-keys")
+def test_each_quote_of_two_years_is_proved_by_the_key_of_its_day_and_by_no_other_dealers(tmp_path: Path) -> None:
+    of_dealers = []
+    for name in ("one", "two"):
+        set_up(tmp_path / name, NO_LIMITS + "[service]\ncard_key_number = 1\n" + OFFERS)
+        of_dealers.append(quoted_over_two_years(tmp_path / name))
+    for (quotes, keys), (_, of_the_other) in permutations(of_dealers):
+        assert len({verify_quote(quote, keys) for quote in quotes}) == len(quotes) == 4
+        for quote in quotes:
+            with pytest.raises(errors.QuoteNotVerified):
+                verify_quote(quote, of_the_other)
+
+
 @pytest.mark.requirement("offer-hold")
 def test_a_known_agent_holds_the_vehicle_of_a_quote(offering: Offered) -> None:
     agent = offering().agents[0]
@@ -276,6 +316,13 @@ def test_staff_extend_a_hold(offering: Offered) -> None:
     assert after["expires_at"] > hold["expires_at"]
 
 
+@pytest.mark.requirement("offer-most-held")
+def test_a_quarter_of_the_stock_can_be_held_at_one_time_and_five_vehicles_in_any_case() -> None:
+    for units, most in ((0, 5), (20, 5), (24, 6), (1_000, 250)):
+        assert hold_rules(OfferSettings(), units).most_open == most
+    assert hold_rules(OfferSettings(most_held_percent=100), 40).most_open == 40
+
+
 @pytest.mark.requirement("offer-budget", "error-hold-limit")
 def test_the_holds_of_a_day_are_bounded_and_one_quick_release_is_free(offering: Offered) -> None:
     agent = offering(OFFERS + "holds_a_day = 2\n").agents[0]
@@ -329,6 +376,7 @@ def shift_clock(monkeypatch: pytest.MonkeyPatch, by: timedelta) -> None:
 
 
 @pytest.mark.requirement("offer-quote-valid", "offer-hold-ends")
+@pytest.mark.usefixtures("looks_often")
 def test_a_quoted_price_outlives_the_feed_and_not_the_vehicle(offering: Offered) -> None:
     opened = offering()
     agent, dealership = opened.agents[0], opened.dealership
@@ -422,6 +470,7 @@ def test_without_the_setting_a_lead_has_no_offer(offering: Offered) -> None:
 
 
 @pytest.mark.requirement("offer-scopes")
+@pytest.mark.usefixtures("looks_often")
 def test_a_token_needs_the_scope_of_the_skill(offering: Offered, tmp_path: Path) -> None:
     opened = offering(agents=0)
     dealership, fresh = opened.dealership, new_token()

@@ -14,7 +14,7 @@ from tests.offers.schedules import amounts, line, priced, pricing, rooftop, vehi
 from dealer_agent.dealers.profile import RooftopAddress
 from dealer_agent.offers.pricing import (
     MOST_PRICE,
-    Jurisdiction,
+    LineJurisdiction,
     NoPriceError,
     WrongZipError,
     all_in_price,
@@ -180,15 +180,15 @@ def test_a_line_holds_at_its_places_for_its_rooftops(zip_code: str | None, at: s
 @pytest.mark.parametrize(
     ("zip_code", "address", "jurisdiction"),
     [
-        (None, rooftop().address, Jurisdiction("rooftop", "UT", "84115")),
-        ("89101-0001", rooftop().address, Jurisdiction("buyer", "NV", "89101")),
-        (None, None, Jurisdiction("rooftop")),
-        (None, RooftopAddress("1 A", "Toronto", "ON", "M4B 1B3", country="CA"), Jurisdiction("rooftop")),
-        ("89101", None, Jurisdiction("buyer", "NV", "89101")),
+        (None, rooftop().address, LineJurisdiction("rooftop", "UT", "84115")),
+        ("89101-0001", rooftop().address, LineJurisdiction("buyer", "NV", "89101")),
+        (None, None, LineJurisdiction("rooftop")),
+        (None, RooftopAddress("1 A", "Toronto", "ON", "M4B 1B3", country="CA"), LineJurisdiction("rooftop")),
+        ("89101", None, LineJurisdiction("buyer", "NV", "89101")),
     ],
 )
 def test_the_jurisdiction_is_that_of_the_buyer_else_of_the_rooftop(
-    zip_code: str | None, address: Any, jurisdiction: Jurisdiction
+    zip_code: str | None, address: Any, jurisdiction: LineJurisdiction
 ) -> None:
     tax = line("tax", rate="0.01", states=["UT"])
     found = all_in_price(vehicle(), rooftop(address=address or None), zip_code, pricing(tax))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dealer_agent.offers.us_places import PREFIXES, STATES, Place, place_of, place_of_address, states_of
+from dealer_agent.offers.us_places import PREFIXES, STATES, UsLocation, place_of, place_of_address, states_of
 
 pytestmark = pytest.mark.outside_protocol("the all-in price")
 
@@ -42,7 +42,7 @@ pytestmark = pytest.mark.outside_protocol("the all-in price")
     ],
 )
 def test_a_zip_code_is_in_its_state(zip_code: str, state: str) -> None:
-    assert place_of(zip_code) == Place(state, zip_code.strip()[:5])
+    assert place_of(zip_code) == UsLocation(state, zip_code.strip()[:5])
 
 
 @pytest.mark.parametrize("zip_code", ["", "8411", "841155", "84115-12", "8411a", "٨٤١١٥", "00012", "21301", "84115\n1"])
@@ -70,7 +70,7 @@ def test_a_prefix_is_in_all_states_of_its_zip_codes() -> None:
 
 
 def test_the_place_of_an_address_is_that_of_its_zip_code() -> None:
-    assert place_of_address("Utah", "84115-0001", "US") == Place("UT", "84115")
-    assert place_of_address("UT", "21301", "US") == Place("UT", None)
-    assert place_of_address("Utah", "21301", "US") == Place()
-    assert place_of_address("ON", "M4B 1B3", "CA") == Place()
+    assert place_of_address("Utah", "84115-0001", "US") == UsLocation("UT", "84115")
+    assert place_of_address("UT", "21301", "US") == UsLocation("UT", None)
+    assert place_of_address("Utah", "21301", "US") == UsLocation()
+    assert place_of_address("ON", "M4B 1B3", "CA") == UsLocation()

@@ -20,24 +20,10 @@ from sqlalchemy import Connection, delete, select
 from sqlalchemy.exc import ProgrammingError
 from tests.acceptance.asking import asked, lead
 from tests.acceptance.dealers import FORD_VIN, stocked_dealer
-from tests.acceptance.running import (
-    COMMAND,
-    PATIENCE_SECONDS,
-    command_here,
-    environment,
-    serving,
-    start,
-    succeed_here,
-)
+from tests.acceptance.running import COMMAND, PATIENCE_SECONDS, command_here, environment, serving, start, succeed_here
 from tests.acceptance.senders import Senders
 from tests.installation.platform import DEALERS, add, make_installation
-from tests.operations.backups import (
-    PASSPHRASE,
-    PASSPHRASE_VARIABLE,
-    fresh_database,
-    leads_in,
-    units_in,
-)
+from tests.operations.backups import PASSPHRASE, PASSPHRASE_VARIABLE, fresh_database, leads_in, units_in
 from tests.operations.test_backup_file import at, row_of
 from tests.storage.current import make_current
 from tests.storage.service_role import admin_of, prepared_schema
@@ -71,6 +57,7 @@ def places(request: pytest.FixtureRequest) -> Iterator[tuple[dict[str, Any], dic
         )
 
 
+@pytest.mark.usefixtures("cheap_passphrase")
 def test_a_backup_made_under_load_has_every_lead_that_was_answered_before_it_began(
     tmp_path: Path, places: tuple[dict[str, Any], dict[str, Any]]
 ) -> None:
@@ -192,6 +179,7 @@ def test_a_database_of_a_newer_version_is_not_copied_in_part(tmp_path: Path) -> 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["store"]
 
 
+@pytest.mark.usefixtures("cheap_passphrase")
 def test_waiting_deliveries_are_held_on_request(tmp_path: Path) -> None:
     """Otherwise they are sent when the service starts."""
     channel = '\n[[rooftops.deliver.http]]\nname = "crm"\nurl = "http://127.0.0.1:9/"\nformat = "json"\n'
@@ -210,6 +198,7 @@ def test_waiting_deliveries_are_held_on_request(tmp_path: Path) -> None:
     assert "tried again" in succeed_here("deliveries", "retry", "--all", "--dir", tmp_path / "held")
 
 
+@pytest.mark.usefixtures("cheap_passphrase")
 def test_an_installation_is_restored_with_its_dealers_and_their_recorded_heads(tmp_path: Path) -> None:
     installation = make_installation(tmp_path / "platform")
     for dealer_id in DEALERS:

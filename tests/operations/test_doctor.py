@@ -270,7 +270,7 @@ def test_all_dealers_of_an_installation_are_summarised(tmp_path: Path, database_
         assert (refused.returncode, told in refused.stderr) == (2, True), refused.stderr
 
 
-def test_a_check_that_crashes_or_hangs_is_a_line() -> None:
+def test_a_check_that_crashes_or_hangs_is_reported_as_a_problem() -> None:
     stopped = threading.Event()
 
     def hang() -> list[DoctorFinding]:

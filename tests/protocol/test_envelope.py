@@ -8,10 +8,10 @@ from tests.protocol.bodies import STEMS, WIRE, body, changed, decode, pointers, 
 
 from dealer_agent.protocol.envelope import Request
 from dealer_agent.protocol.ids import new_ulid
-from dealer_agent.protocol.response_bodies import SkillResponse, response_pieces
+from dealer_agent.protocol.response_bodies import SkillResult, response_pieces
 
 
-def reply_body(request: Request, message_id: str, answer: SkillResponse) -> bytes:
+def reply_body(request: Request, message_id: str, answer: SkillResult) -> bytes:
     return b"".join(response_pieces(request, message_id, answer))
 
 
@@ -184,8 +184,8 @@ def test_other_members_of_the_envelope_are_ignored(pointer: str, value: object) 
 def test_the_reply_repeats_the_context_id(skill: str) -> None:
     request = decode(changed(body(skill), "/message/contextId", 'a "context" 🚗'))
     assert request.context_id == 'a "context" 🚗'
-    assert b'"contextId":"a \\"context\\" \xf0\x9f\x9a\x97"' in reply_body(request, new_ulid(), SkillResponse(b"{}"))
-    assert b"contextId" not in reply_body(decode(body(skill)), new_ulid(), SkillResponse(b"{}"))
+    assert b'"contextId":"a \\"context\\" \xf0\x9f\x9a\x97"' in reply_body(request, new_ulid(), SkillResult(b"{}"))
+    assert b"contextId" not in reply_body(decode(body(skill)), new_ulid(), SkillResult(b"{}"))
 
 
 @pytest.mark.requirement("task-id")
@@ -359,7 +359,7 @@ def test_of_a_duplicate_key_the_last_counts() -> None:
 @pytest.mark.parametrize("vendor", ["proto", "autoagent"])
 @pytest.mark.requirement("emits-v1-only", "reply-type-and-data", "reply-part")
 def test_a_reply_is_of_the_v1_form_byte_for_byte(skill: str, vendor: str) -> None:
-    reply = reply_body(decode(body(skill, vendor)), "01REPLY", SkillResponse(b'{"a":1}', 'It is "here".'))
+    reply = reply_body(decode(body(skill, vendor)), "01REPLY", SkillResult(b'{"a":1}', 'It is "here".'))
     assert reply.decode() == (
         '{"message":{"messageId":"01REPLY","role":"ROLE_AGENT","parts":[{"data":'
         f'{{"type":"{skill}.response","data":{{"a":1}},"message":"It is \\"here\\"."}},'
@@ -370,7 +370,7 @@ def test_a_reply_is_of_the_v1_form_byte_for_byte(skill: str, vendor: str) -> Non
 
 @pytest.mark.requirement("context-id")
 def test_a_reply_with_a_context_id_is_the_same_reply_with_one_member_more() -> None:
-    answer = SkillResponse(b'{"a":1}', "Here.")
+    answer = SkillResult(b'{"a":1}', "Here.")
     plain = json.loads(reply_body(decode(body()), "01REPLY", answer))
     reply = json.loads(reply_body(decode(changed(body(), "/message/contextId", "c1")), "01REPLY", answer))
     assert reply == {"message": {**plain["message"], "contextId": "c1"}}

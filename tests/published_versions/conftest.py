@@ -3,15 +3,18 @@
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 from tests.published_versions.talking import VERSIONS
 from tests.server.conftest import open_dealership, stocked
-from tests.server.dealership import LOT, NO_LIMITS, Dealership, run_dealership, set_up
+from tests.server.dealership import DATABASE, LOT, NO_LIMITS, Dealership, run_dealership, set_up
 
 from dealer_agent.config import load_settings
+from dealer_agent.config.keys import KEY_FILE_NAME
 from dealer_agent.feeds.files.checks import EVERY_CHECK
 from dealer_agent.feeds.files.reader import read_feed
 from dealer_agent.feeds.importing import import_feed
@@ -52,9 +55,25 @@ SERVED = f"\n[published_versions]\nserved = {json.dumps(VERSIONS)}\n"
 
 def open_published(folder: Path, extra: str = NO_LIMITS) -> None:
     """Sets up the dealer in a folder. `extra` is added to its `dealer.toml`."""
-    set_up(folder, extra + SERVED)
+    with TemporaryDirectory() as stocked:
+        for name, content in _filled().items():
+            (Path(stocked) / name).touch(0o600)
+            (Path(stocked) / name).write_bytes(content)
+        set_up(folder, extra + SERVED, stocked=Path(stocked))
     file = folder / "dealer.toml"
     file.write_text(file.read_text("utf-8").replace("\n[[area_offers]]", HOURS + "\n[[area_offers]]"), "utf-8")
+
+
+@cache
+def _filled() -> dict[str, bytes]:
+    """The database with the stock, and the keys."""
+    with TemporaryDirectory() as folder:
+        _fill(Path(folder))
+        return {name: (Path(folder) / name).read_bytes() for name in (DATABASE, KEY_FILE_NAME)}
+
+
+def _fill(folder: Path) -> None:
+    set_up(folder)
     settings = load_settings(folder, {})
     feed = read_feed(json.dumps([*LOT, *ODD]).encode())
     with Store.open(settings.database_url, settings.cipher) as store:

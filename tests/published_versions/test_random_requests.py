@@ -1,6 +1,6 @@
 """Random requests to each published version: every response is valid by the schemas that this version publishes.
 
-300 requests of each version in every run. With `SOAK=1`, as many as `SOAK_INPUTS` says, at most 100,000. A failure
+150 requests of each version in every run. With `SOAK=1`, as many as `SOAK_INPUTS` says, at most 100,000. A failure
 names the seed and the number of the request.
 """
 
@@ -21,7 +21,7 @@ from tests.server.dealership import NO_LIMITS, run_dealership
 from tests.soak import SOAK, soak_count, soak_seed
 
 MOST = 100_000
-REQUESTS = min(soak_count("SOAK_INPUTS", MOST), MOST) if SOAK else 300
+REQUESTS = min(soak_count("SOAK_INPUTS", MOST), MOST) if SOAK else 150
 SEED = soak_seed()
 """Every long run has new requests. A short run always has the same."""
 QUIET = '\n[logs]\nlevel = "error"\naccess = false\n'

@@ -11,12 +11,12 @@ from tests.storage.samples import NO_NOTICES
 
 from dealer_agent.leads.plain_text import WIDTH
 from dealer_agent.reports.rendering import render_mail, render_page, render_text
-from dealer_agent.reports.report import Figure, Line, Report
+from dealer_agent.reports.report import Figure, Report, ReportLine
 
 pytestmark = pytest.mark.outside_protocol("the monthly report")
 
 
-def shown(lines: list[Line]) -> dict[str, tuple[int, int]]:
+def shown(lines: list[ReportLine]) -> dict[str, tuple[int, int]]:
     return {line.label: (line.number, line.before) for line in lines}
 
 

@@ -3,7 +3,7 @@
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from functools import cache
 from importlib.metadata import PackageNotFoundError, packages_distributions, requires
 
 import pytest
@@ -29,25 +29,33 @@ sys.meta_path.insert(0, Absent())
 """The start of a program for which some packages are not installed."""
 
 
-def installed(requirement: str) -> Iterator[str]:
+@cache
+def installed(requirement: str) -> frozenset[str]:
     """The names of all distributions that pip installs for a requirement."""
     wanted = Requirement(requirement)
-    yield canonicalize_name(wanted.name)
+    own = frozenset({canonicalize_name(wanted.name)})
     try:
         needed = requires(wanted.name) or []
     except PackageNotFoundError:
-        return  # It is for another system.
-    for line in needed:
-        inner = Requirement(line)
-        if inner.marker is None or any(inner.marker.evaluate({"extra": extra}) for extra in {"", *wanted.extras}):
-            yield from installed(line)
+        return own  # It is for another system.
+    return own.union(*(installed(line) for line in needed if is_needed(Requirement(line), wanted.extras)))
+
+
+def is_needed(inner: Requirement, extras: set[str]) -> bool:
+    """Whether pip installs what a package requires, if it is asked for these extras of the package."""
+    return inner.marker is None or any(inner.marker.evaluate({"extra": extra}) for extra in {"", *extras})
+
+
+@cache
+def owners() -> dict[str, set[str]]:
+    """The distributions of each package that can be imported."""
+    return {name: {canonicalize_name(each) for each in of} for name, of in packages_distributions().items()}
 
 
 def run(requirement: str, program: str) -> subprocess.CompletedProcess[str]:
     """Runs a program with the packages of a requirement only."""
-    present = set(installed(requirement))
-    owners = {name: {canonicalize_name(each) for each in of} for name, of in packages_distributions().items()}
-    absent = [name for name, of in owners.items() if present.isdisjoint(of)]
+    present = installed(requirement)
+    absent = [name for name, of in owners().items() if present.isdisjoint(of)]
     assert "sqlalchemy" in absent
     command = [sys.executable, "-c", f"{WITHOUT}\n{program}", " ".join(absent)]
     return subprocess.run(command, capture_output=True, text=True, check=False)

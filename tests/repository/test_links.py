@@ -1,6 +1,7 @@
 """The documents link only to files and headings that exist."""
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ CITED = re.compile(r"\b((?:docs|tests|benchmarks|scripts)/[\w./-]+\.md)(?:#([\w-
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
 
+@cache
 def anchors(document: Path) -> set[str]:
     """The anchors of a page: of its headings, and those that it names itself."""
     text = FENCED.sub("", document.read_text("utf-8"))

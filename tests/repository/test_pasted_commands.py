@@ -39,7 +39,8 @@ COMMANDS = dict(commands())
 def named_commands() -> Iterator[tuple[str, str]]:
     """The file and the text of each string of the program that names a command."""
     for path in sorted(SOURCE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        source = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(source)) if "dealer-" in source else ():
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and "dealer-agent " in node.value:
                 yield str(path.relative_to(SOURCE)), node.value
 

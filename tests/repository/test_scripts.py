@@ -155,6 +155,15 @@ def test_a_message_names_what_is_missing(setup: Setup, machine: dict[str, str], 
     assert "Traceback" not in words
 
 
+def test_packages_of_another_checkout_are_not_cleared(setup: Setup, tmp_path: Path) -> None:
+    theirs = tmp_path / "another" / ".venv"
+    theirs.mkdir(parents=True)
+    (tmp_path / "a project" / ".venv").symlink_to(theirs)
+    code, words, calls = setup("dev")
+    assert (code, calls) == (1, "")
+    assert "rm .venv" in words
+
+
 def test_a_second_setup_installs_nothing(setup: Setup) -> None:
     assert setup("dev")[0] == 0
     assert setup("dev") == (0, "", "")

@@ -10,6 +10,8 @@ from tests.server.dealership import ENVIRONMENT, LISTENS_AT, NO_LIMITS, Dealersh
 from tests.servers.valkey import Valkey
 
 from dealer_agent.config.loading import RATE_LIMIT_VARIABLE
+from dealer_agent.jobs import loop
+from dealer_agent.server import refresh
 
 OpenDealership = Callable[..., Dealership]
 
@@ -25,6 +27,21 @@ def limits_kept(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     yield
     with valkey.Valkey.from_url(server.url) as client:
         assert client.dbsize() > 0, "the service has counted in its own table"
+
+
+EACH_BINDING = pytest.mark.parametrize(
+    ("path", "limits_kept"),
+    [("/message:send", "by this machine"), ("/rpc", "in a shared store")],
+    indirect=["limits_kept"],
+)
+"""Each binding once, and each place where requests count: neither knows the other."""
+
+
+@pytest.fixture
+def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service that starts now looks for changes, and for due jobs, twenty times a second."""
+    monkeypatch.setattr(refresh, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(loop, "LOOK_SECONDS", 0.05)
 
 
 @pytest.fixture(scope="session")

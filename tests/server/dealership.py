@@ -168,7 +168,7 @@ class Dealership:
 
     def store(self) -> Store:
         """The dealer's database, as the command line opens it."""
-        settings = load_settings(self.folder, {})
+        settings = load_settings(self.folder, ENVIRONMENT)
         return Store.open(settings.database_url, settings.cipher)
 
     def new_token(self, expires_in: timedelta | None = None) -> tuple[str, str]:
@@ -202,7 +202,7 @@ def set_up(folder: Path, extra: str = NO_LIMITS, *, stocked: Path | None = None)
         return
     with suppress(FileExistsError):
         create_key_file(folder)
-    settings = load_settings(folder, {})
+    settings = load_settings(folder, ENVIRONMENT)
     make_current(settings.database_url)
     now = datetime.now(UTC)
     with Store.open(settings.database_url, settings.cipher) as store:

@@ -10,16 +10,7 @@ from tests.acceptance.running import eventually, free_port
 from tests.callers.issuing import token as token_of_another_issuer
 from tests.protocol.bodies import STEMS
 from tests.server.conftest import OpenDealership
-from tests.server.dealership import (
-    ACCORD,
-    LISTENS_AT,
-    NO_LIMITS,
-    Dealership,
-    error_of,
-    message,
-    run_dealership,
-    set_up,
-)
+from tests.server.dealership import ACCORD, LISTENS_AT, NO_LIMITS, Dealership, error_of, message, run_dealership, set_up
 from tests.server.mcp_calls import FORM, JO, NEW, OLD, STATE_REFUSED, post, text_of, ticked, use
 from tests.servers.issuer import Issuer, running_issuer
 

@@ -2,32 +2,20 @@
 
 import json
 import re
-import signal
 import socket
-import subprocess
-import sys
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
-from tests.acceptance.running import eventually, free_port
+from tests.acceptance.running import serving
 from tests.server.dealership import NO_LIMITS, message, set_up
 
 from dealer_agent.protocol.errors import ERRORS
 from dealer_agent.protocol.skill import ALL_SKILLS
-from dealer_agent.server.log import (
-    INTERVAL_SECONDS,
-    MOST_ANSWERS,
-    MOST_FAULTS,
-    MOST_REFUSALS,
-    BufferedLines,
-    Sampler,
-)
+from dealer_agent.server.log import INTERVAL_SECONDS, MOST_ANSWERS, MOST_FAULTS, MOST_REFUSALS, BufferedLines, Sampler
 
-COMMAND = Path(sys.executable).with_name("dealer-agent")
 SETTINGS_DOCS = Path(__file__).parents[2] / "docs" / "reference" / "settings.md"
 BATCH = 8
 """Requests that are sent together on one connection. A connection with more of them closes."""
@@ -63,7 +51,11 @@ FLOODS = {
     ),
     "valid": (post(message("dealer.information")), (200, None, "dealer.information")),
 }
-COUNT = 1600
+
+
+def count_of(name: str) -> int:
+    """The requests of a flood: many more than the lines that an interval has of their kind."""
+    return 1600 if name == "valid" else 160
 
 
 @pytest.fixture(scope="module")
@@ -71,28 +63,10 @@ def written(tmp_path_factory: pytest.TempPathFactory, stocked: Path) -> list[dic
     """The log of a service after each flood."""
     folder = tmp_path_factory.mktemp("flooded")
     set_up(folder, NO_LIMITS, stocked=stocked)
-    port, output = free_port(), folder / "output.txt"
-    with output.open("wb") as file:
-        process = subprocess.Popen(
-            [COMMAND, "serve", "--dir", folder, "--port", str(port)], stdout=subprocess.DEVNULL, stderr=file
-        )
-    try:
-
-        def ready() -> bool:
-            try:
-                return httpx.get(f"http://127.0.0.1:{port}/readyz", timeout=60).is_success
-            except httpx.TransportError:
-                return False
-
-        eventually("the service is ready", ready)
-        for request, _ in FLOODS.values():
-            flood(port, request, COUNT)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(120) in (0, -signal.SIGTERM)
-    finally:
-        process.kill()
-        process.wait()
-    return [json.loads(line) for line in output.read_text("utf-8").splitlines()]
+    with serving(folder) as running:
+        for name, (request, _) in FLOODS.items():
+            flood(running.port, request, count_of(name))
+    return running.logged()
 
 
 def kind(line: dict[str, Any]) -> tuple[int, str | None, str | None]:
@@ -108,7 +82,7 @@ def test_the_log_has_the_first_lines_of_a_flood_and_the_number_of_the_others(
     lines = [line for line in of_this_kind if line["event"] == "request"]
     counts = [line["suppressed"] for line in of_this_kind if line["event"] == "requests not logged"]
     most = MOST_ANSWERS if name == "valid" else MOST_REFUSALS
-    assert len(lines) + sum(counts) == COUNT
+    assert len(lines) + sum(counts) == count_of(name)
     # A flood may last several intervals, and the first and the last may see few of it. Each starts with new counts.
     assert most <= len(lines) <= most * (len(counts) + 2)
     assert all("error_id" in line for line in lines) is (name != "valid")

@@ -1,25 +1,30 @@
 """Logs and errors have no personal data and no internals (docs/protocol.md#nothing-internal-leaves)."""
 
 import json
-import os
 import signal
 import sqlite3
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from tests.acceptance.running import free_port
+from tests.acceptance.running import Running, start
 from tests.server.conftest import OpenDealership
-from tests.server.dealership import ACCORD, DATABASE, NO_LIMITS, SOLD, Dealership, error_of, lead, message, set_up
-
-PROJECT = Path(__file__).parents[2]
-COMMAND = Path(sys.executable).with_name("dealer-agent")
+from tests.server.dealership import (
+    ACCORD,
+    DATABASE,
+    NO_LIMITS,
+    SOLD,
+    Dealership,
+    error_of,
+    lead,
+    message,
+    run_dealership,
+    set_up,
+)
 
 MARK = "Zyxw"
 """Every text of the lead below contains this, and nothing else that the service writes."""
@@ -66,31 +71,16 @@ def holds_nothing_personal(text: str) -> None:
 
 
 @contextmanager
-def serving(folder: Path, output: Path) -> Iterator[httpx.Client]:
-    """`dealer-agent serve` in its own process. All its output goes to one file."""
-    port = free_port()
-    environment = {name: value for name, value in os.environ.items() if name != "DATABASE_URL"}
-    with output.open("wb") as file:
-        process = subprocess.Popen(
-            [COMMAND, "serve", "--dir", folder, "--port", str(port)], stdout=file, stderr=file, env=environment
-        )
+def serving(folder: Path) -> Iterator[tuple[httpx.Client, Running]]:
+    """`dealer-agent serve` in its own process, which logs faults."""
+    running = start(folder)
     try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=120) as client:
-            deadline = time.monotonic() + 120
-            while True:
-                assert process.poll() is None, output.read_text()
-                assert time.monotonic() < deadline, output.read_text()
-                try:
-                    if client.get("/readyz").status_code == 200:
-                        break
-                except httpx.TransportError:
-                    time.sleep(0.05)
-            yield client
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(120) in (0, -signal.SIGTERM)
+        with httpx.Client(base_url=running.url, timeout=120) as client:
+            yield client, running
+        running.signal(signal.SIGTERM)
+        assert running.process.wait(120) == 0
     finally:
-        process.kill()
-        process.wait()
+        running.kill_all()
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +89,6 @@ def served(tmp_path_factory: pytest.TempPathFactory, stocked: Path) -> tuple[lis
     everything that the process wrote."""
     folder = tmp_path_factory.mktemp("served")
     set_up(folder, '[service]\ntrusted_proxies = ["127.0.0.1"]\n[logs]\nlevel = "debug"\n' + NO_LIMITS, stocked=stocked)
-    output = folder / "output.txt"
     headers = {
         "content-type": "application/json",
         "user-agent": f"{MARK}-browser",
@@ -122,7 +111,7 @@ def served(tmp_path_factory: pytest.TempPathFactory, stocked: Path) -> tuple[lis
         {**good, "appointment": {"appointment_type": "test_drive"}, "idempotency_key": f"{MARK}4"},
     ]
     answers: list[httpx.Response] = []
-    with serving(folder, output) as client:
+    with serving(folder) as (client, running):
 
         def send(payload: dict[str, Any], **more: str) -> None:
             for path, content in bodies(payload):
@@ -143,7 +132,7 @@ def served(tmp_path_factory: pytest.TempPathFactory, stocked: Path) -> tuple[lis
         with closing(sqlite3.connect(folder / DATABASE)) as database:
             database.execute("DROP TABLE leads")
         send(marked_lead() | {"idempotency_key": f"{MARK}5"})
-    return answers, output.read_text("utf-8")
+    return answers, running.said.read_text("utf-8") + running.stderr()
 
 
 @pytest.mark.requirement("nothing-internal-leaves", "personal-data-not-echoed")
@@ -192,29 +181,44 @@ def test_every_error_id_is_in_the_log(served: tuple[list[httpx.Response], str]) 
             assert error_of(answer)["error_id"] in written, answer.text
 
 
+class Broken:
+    """A catalogue whose exception has a message that must not get into a log or a response."""
+
+    def __init__(self, secret: str) -> None:
+        self.secret = secret
+
+    def __len__(self) -> int:
+        return 0
+
+    def search(self, *_: Any) -> Any:
+        raise ValueError(f"{self.secret}: SELECT * FROM leads; /srv/dealer/secrets.key")
+
+
 @pytest.mark.requirement("nothing-internal-leaves")
-def test_an_unexpected_exception_reveals_nothing_in_the_reply(tmp_path: Path, stocked: Path) -> None:
+def test_an_unexpected_exception_reveals_nothing_in_the_reply(
+    tmp_path: Path, stocked: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     set_up(tmp_path, stocked=stocked)
     secret = "s3cr3t-4711"
-    done = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("broken_dealership.py")), tmp_path, secret, PROJECT],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=True,
-    )
-    answers = done.stdout.splitlines()
-    assert [line[:3] for line in answers] == ["500", "200", "500", "200"]
-    for line in answers:
-        document = json.loads(line[4:])
-        text = json.dumps(document["error"])
+    answers = []
+    with run_dealership(tmp_path) as opened:
+        service = opened.service
+        broken: Any = Broken(secret)
+        service.dealer = replace(service.dealer, catalogue=broken)
+        for vendor in ("proto", "autoagent"):
+            sent = message("inventory.search", vendor, filters={"query": f"{secret} customer"})
+            answers += [opened.post(sent), opened.call_rpc(sent)]
+    logged = capfd.readouterr().err
+    assert [answer.status_code for answer in answers] == [500, 200, 500, 200]
+    for answer in answers:
+        text = json.dumps(answer.json()["error"])
         assert "INTERNAL_ERROR" in text
         for each in (secret, "SELECT", "ValueError", "Traceback", ".py", "/srv", str(tmp_path)):
             assert each not in text
-    assert secret not in done.stderr
-    assert "SELECT" not in done.stderr
-    assert done.stderr.count('"event":"fault"') == len(answers)
-    assert "ValueError" in done.stderr
+    assert secret not in logged
+    assert "SELECT" not in logged
+    assert logged.count('"event":"fault"') == len(answers)
+    assert "ValueError" in logged
 
 
 @pytest.mark.requirement("nothing-internal-leaves")

@@ -127,7 +127,7 @@ def test_calls_of_mcp_whose_responses_are_not_read_take_no_place(port: int, monk
                 deaf_client(stack, port, LARGE_DOCUMENT + LIST_TOOLS)  # A busy machine may refuse some.
             return len(answered) >= 20
 
-        eventually("enough calls are answered", enough_are_answered, every=1)
+        eventually("enough calls are answered", enough_are_answered, every=0.1)
         eventually("no call is in progress", lambda: Watched.load._in_progress == 0)
 
 

@@ -233,6 +233,7 @@ def test_a_large_lead_is_asked_about_but_its_stream_cannot_continue(dealership: 
     stream.leave()
 
 
+@pytest.mark.usefixtures("looks_often")
 def test_an_answer_that_nobody_reads_is_removed(open_dealership: OpenDealership) -> None:
     opened = open_dealership()
     session = session_at(opened)
@@ -244,5 +245,4 @@ def test_an_answer_that_nobody_reads_is_removed(open_dealership: OpenDealership)
     store = opened.service.mcp_answers.store
     with store.write("test-motors") as tx:
         tx.connection.exec_driver_sql("UPDATE jobs SET due_at = 0 WHERE kind = ?", (MCP_ANSWER,))
-    # The loop of the process looks for due jobs every few seconds.
     eventually("the answer is removed", lambda: not stored_answers(opened))

@@ -9,7 +9,6 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.acceptance.running import eventually
 from tests.http_signatures.signed import KEY, ORIGIN, SIGNER
 from tests.server.conftest import OpenDealership
 from tests.server.dealership import DATABASE, Dealership
@@ -37,7 +36,8 @@ def opened(open_dealership: OpenDealership) -> Dealership:
         write_at(now, store, "test-motors", put_keys, ORIGIN, document, now + timedelta(hours=1))
     known = found.service.process.known_keys
     assert known is not None
-    eventually("the keys are loaded", lambda: known.find(ORIGIN))
+    # It does so itself each second.
+    found.portal.call(known.refresh)
     return found
 
 

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from tests.acceptance.asking import ask, lead
 from tests.acceptance.dealers import stocked_dealer
-from tests.acceptance.running import PATIENCE_SECONDS, Running, command, eventually, free_port, serving
+from tests.acceptance.running import PATIENCE_SECONDS, Running, eventually, free_port, serving, started
 
 pytestmark = pytest.mark.outside_protocol("metrics")
 
@@ -67,12 +67,12 @@ def test_the_counts_of_all_workers_are_one_whatever_happens_to_a_worker(tmp_path
 
 
 def test_an_address_in_use_ends_the_command_with_the_setting_to_change(tmp_path: Path) -> None:
-    port = free_port()
+    port, said = free_port(), tmp_path / "said"
     folder = stocked_dealer(tmp_path / "store", settings(port))
     with socket.create_server(("127.0.0.1", port)):
-        done = command("serve", "--dir", folder, "--port", str(free_port()))
-    assert done.returncode == 1
+        process = started(["serve", "--dir", str(folder), "--port", str(free_port())], tmp_path / "out", said)
+        assert process.wait(PATIENCE_SECONDS) == 1
     message = (
         f"Cannot listen for metrics on 127.0.0.1:{port}: Address already in use. Change host or port under [metrics]"
     )
-    assert message in " ".join(done.stderr.split())
+    assert message in " ".join(said.read_text("utf-8").split())

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from tests.server.conftest import OpenDealership
+from tests.server.conftest import EACH_BINDING, OpenDealership
 from tests.server.dealership import NO_LIMITS, Dealership, error_of, lead, message, run_dealership
 
 BINDINGS = pytest.mark.parametrize("path", ["/message:send", "/rpc"])
@@ -28,7 +28,7 @@ def test_the_size_is_checked_before_the_media_type(dealership: Dealership, path:
     assert dealership.request("POST", path, content=b"x", headers=TEXT).status_code == 415
 
 
-@BINDINGS
+@EACH_BINDING
 @pytest.mark.requirement("order-media-type-rate")
 @pytest.mark.usefixtures("limits_kept")
 def test_media_type_before_the_rate_of_the_address(open_dealership: OpenDealership, path: str) -> None:
@@ -39,7 +39,7 @@ def test_media_type_before_the_rate_of_the_address(open_dealership: OpenDealersh
     assert opened.post(on(path, message("inventory.search")), path).status_code == 429
 
 
-@BINDINGS
+@EACH_BINDING
 @pytest.mark.requirement("order-rate-token", "order-token-json")
 @pytest.mark.usefixtures("limits_kept")
 def test_the_rate_of_the_address_before_the_token_before_json(open_dealership: OpenDealership, path: str) -> None:
@@ -80,7 +80,7 @@ def test_the_skill_is_checked_before_its_token(open_dealership: OpenDealership, 
         assert error_of(opened.post(on(path, sent), path))["code"] == code
 
 
-@BINDINGS
+@EACH_BINDING
 @pytest.mark.requirement("order-token-rate-of-skill")
 @pytest.mark.usefixtures("limits_kept")
 def test_the_token_and_the_rate_of_the_skill_before_the_payload(open_dealership: OpenDealership, path: str) -> None:

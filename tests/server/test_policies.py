@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.acceptance.running import eventually
-from tests.server.conftest import OpenDealership
+from tests.server.conftest import EACH_BINDING, OpenDealership
 from tests.server.dealership import ACCORD, NO_LIMITS, Dealership, error_of, lead, message, run_dealership
 from tests.server.test_order_of_checks import BINDINGS, on
 from tests.storage.calls import read, write_at
@@ -113,7 +113,7 @@ def test_a_policy_allows_only_its_skills(open_dealership: OpenDealership, path: 
         assert [skill.id for skill in SKILLS if not declared[skill.id]] == ["dealer.information", "inventory.search"]
 
 
-@BINDINGS
+@EACH_BINDING
 @pytest.mark.requirement("scopes", "order-skill-scope", "order-scope-rate")
 @pytest.mark.usefixtures("limits_kept")
 def test_a_token_opens_the_skills_of_its_scopes(open_dealership: OpenDealership, path: str) -> None:
@@ -158,7 +158,7 @@ def test_the_rates_of_a_policy_replace_those_of_the_dealer(open_dealership: Open
         assert 0 < int(ask(again, "inventory.search", slow_token).headers["retry-after"]) <= 3600
 
 
-@BINDINGS
+@EACH_BINDING
 @pytest.mark.requirement("leads-a-day")
 @pytest.mark.usefixtures("limits_kept")
 def test_leads_a_day_count_valid_leads_of_each_caller(open_dealership: OpenDealership, path: str) -> None:
@@ -222,6 +222,7 @@ def test_the_caller_is_the_sender_of_a_lead_whatever_the_payload_says(open_deale
 
 
 @pytest.mark.requirement("policy-changes")
+@pytest.mark.usefixtures("looks_often")
 def test_a_running_service_sees_a_change_of_a_policy(open_dealership: OpenDealership) -> None:
     opened = open_dealership()
     identity, token = token_with(opened)

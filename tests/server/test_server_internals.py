@@ -12,9 +12,11 @@ from typing import Any
 import httptools
 import pytest
 import uvicorn
+from uvicorn._subprocess import subprocess_started
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
+from uvicorn.supervisors.multiprocess import Multiprocess, Process
 
 pytestmark = pytest.mark.outside_protocol("assumptions about uvicorn and httptools")
 
@@ -207,3 +209,10 @@ def test_uvicorn_has_the_names_that_the_connection_uses() -> None:
     assert "self.flow = FlowControl(transport)" in inspect.getsource(HttpToolsProtocol.connection_made)
     assert {"pause_reading", "resume_reading", "pause_writing", "resume_writing"} <= set(vars(FlowControl))
     assert HIGH_WATER_LIMIT == 65_536, "a cycle's body pauses reading beyond this"
+
+
+def test_uvicorn_supervises_the_processes_that_our_supervisor_makes() -> None:
+    for method in (Multiprocess.init_processes, Multiprocess.keep_subprocess_alive, Multiprocess.restart_all):
+        assert "= Process(self.config, self.sockets)" in inspect.getsource(method), "the name that is replaced"
+    assert "self.process = get_subprocess(config, self.target, sockets)" in inspect.getsource(Process.__init__)
+    assert list(inspect.signature(subprocess_started).parameters) == ["config", "target", "sockets", "stdin_fileno"]

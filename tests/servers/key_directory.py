@@ -13,7 +13,7 @@ from tests.delivery.certificates import server_certificate
 
 from dealer_agent.http_signatures.directory import PATH, directory_document, directory_headers
 from dealer_agent.http_signatures.keys import PrivateKey, private_key_of
-from dealer_agent.http_signatures.signing import Signer
+from dealer_agent.http_signatures.signing import RequestSigner
 
 
 def new_key() -> PrivateKey:
@@ -30,8 +30,8 @@ class KeyDirectory:
     fetches: list[float] = field(default_factory=list)
 
     @property
-    def signer(self) -> Signer:
-        return Signer(self.keys[0], self.origin)
+    def signer(self) -> RequestSigner:
+        return RequestSigner(self.keys[0], self.origin)
 
 
 @contextmanager

@@ -41,11 +41,15 @@ scrape_configs:
         program = installed_program("prometheus", "prometheus")
         super().__init__([program, *(f"--{name}={value}" for name, value in options.items())], folder, port)
         # It answers 503 on the open port until it has read its own data.
-        eventually("it is ready", lambda: httpx.get(f"http://127.0.0.1:{port}/-/ready").status_code == 200)
+        eventually(
+            "it is ready", lambda: httpx.get(f"http://127.0.0.1:{port}/-/ready", verify=False).status_code == 200
+        )
 
     def get(self, path: str, **parameters: str) -> Any:
         """The `data` of a response of its API."""
-        answered = httpx.get(f"http://127.0.0.1:{self.port}/api/v1/{path}", params=parameters, timeout=120)
+        answered = httpx.get(
+            f"http://127.0.0.1:{self.port}/api/v1/{path}", params=parameters, timeout=120, verify=False
+        )
         assert answered.status_code == 200, answered.text
         return answered.json()["data"]
 

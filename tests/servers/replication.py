@@ -180,7 +180,7 @@ class Replicated:
 @contextmanager
 def replicated_postgresql() -> Iterator[Replicated]:
     """Two servers for a block."""
-    folder = Path(tempfile.mkdtemp(prefix="dealer-agent-replicated-"))
+    folder = Path(tempfile.mkdtemp(prefix="dealer-agent-replicated-", dir="/tmp"))
     folder.chmod(0o755)
     cluster = None
     try:

@@ -2,8 +2,9 @@
 
 `new_intake` opens the intake of a profile on each database, for tests that set the clock.
 
-Every test runs on both databases. Its cases send other values through the same statements: on PostgreSQL a short run
-has the first case of a test, and `make soak` all of them.
+Every test runs on SQLite. On PostgreSQL, a short run has the first case of each test with the mark `both_databases`.
+These tests send every statement that the tests of this folder send, and they have the races, the failures and the
+costs. `make soak` runs all tests on both databases.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,7 +19,7 @@ HERE = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the further cases of each test on PostgreSQL with `soak`. A case that proves a rule of its own stays."""
+    """Marks the other tests and the further cases on PostgreSQL with `soak`."""
     seen: set[str] = set()
     for item in items:
         if item.path.parent != HERE or not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
@@ -26,8 +27,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.callspec.params.get("database_url") != "postgresql":
             continue
         test = item.nodeid.partition("[")[0]
-        has_its_own = any(mark.name == "requirement" for mark in item.callspec.marks)
-        if test in seen and not has_its_own:
+        if test in seen or not item.get_closest_marker("both_databases"):
             item.add_marker("soak")
         seen.add(test)
 

@@ -19,7 +19,7 @@ from dealer_agent.inventory.catalogue import Catalogue
 from dealer_agent.lead_intake.intake import LeadIntake
 from dealer_agent.leads.received_lead import PreparedLead
 from dealer_agent.leads.records import VisitRecord
-from dealer_agent.protocol.response_bodies import SkillResponse
+from dealer_agent.protocol.response_bodies import SkillResult
 from dealer_agent.protocol.skill import LeadSubmitRequest
 from dealer_agent.storage.database_url import database_url as parsed_url
 from dealer_agent.storage.deliveries.outbox import DeliveryRecord, list_deliveries
@@ -76,7 +76,7 @@ class IntakeSetup:
         token: str | None = TOKEN,
         granted_at: str = GRANTED_AT,
         quarantined: bool = False,
-    ) -> SkillResponse:
+    ) -> SkillResult:
         """The response to the sender with this token; None is a sender without one."""
         plain = lead | {"consent": lead["consent"] | {"granted_at": granted_at}}
         typed = msgspec.convert(plain, LeadSubmitRequest)

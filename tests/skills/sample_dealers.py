@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -263,10 +264,7 @@ def open_sample_dealer(
         (Path(folder) / "dealer.toml").write_text(toml, encoding="utf-8")
         settings = load_settings(Path(folder), {"DATABASE_URL": url, "DEALER_AGENT_KEYS": KEYS})
         if stocked:
-            make_current(url)
-            with Store.open(url, settings.cipher) as store:
-                import_stock(store, settings.dealer, [*_LOT, _SOLD])
-                import_stock(store, settings.dealer, _LOT)
+            _stock(url, toml)
         secret = new_token()
         with Store.open(url, settings.cipher) as store:
             token = secret.text(
@@ -276,6 +274,31 @@ def open_sample_dealer(
             app = application(installation_of(settings, {}, "http://127.0.0.1:8080"))
             with portal.wrap_async_context_manager(_running(app)) as client:
                 yield SampleDealer(url, token, portal, client)
+
+
+def _stock(url: str, toml: str) -> None:
+    """Fills the database of a dealer with these settings. A new SQLite file is a copy of one that was filled before."""
+    file = Path(str(parsed_url(url).database))
+    if url.startswith("sqlite:") and not file.exists():
+        file.touch(0o600)
+        file.write_bytes(_sqlite_file(toml))
+        return
+    make_current(url)
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "dealer.toml").write_text(toml, encoding="utf-8")
+        dealer = load_settings(Path(folder), {"DATABASE_URL": url, "DEALER_AGENT_KEYS": KEYS}).dealer
+    with Store.open(url, CIPHER) as store:
+        import_stock(store, dealer, [*_LOT, _SOLD])
+        import_stock(store, dealer, _LOT)
+
+
+@cache
+def _sqlite_file(toml: str) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "dealer.db"
+        make_current(f"sqlite:///{file}")
+        _stock(f"sqlite:///{file}", toml)
+        return file.read_bytes()
 
 
 def import_stock(store: Store, dealer: Any, lot: list[dict[str, Any]]) -> None:

@@ -12,10 +12,10 @@ import pytest
 from sqlalchemy import create_engine, func, select
 from tests.skills.intake_setup import TOKEN, IntakeSetup, caller_with
 from tests.skills.sample_dealers import a_lead, customer, everything_stored
-from tests.skills.test_cancellation import SOON, WITH_PEOPLE, id_of, sams, waiting_deliveries
+from tests.skills.test_cancellation import SOON, WITH_PEOPLE, id_of, lead_of_sam, waiting_deliveries
 from tests.skills.test_customer_actions import booked
 from tests.skills.test_quarantine import refuse, release
-from tests.skills.visiting import LOT, NOW, PROFILE, asking, at, visit
+from tests.skills.visiting import LOT, NOW, PROFILE, at, lead_with_visit, visit
 from tests.storage.calls import lock_at, read
 
 from dealer_agent.callers import ANONYMOUS, Caller, issued, signed
@@ -116,10 +116,11 @@ def dated(lead: dict[str, Any]) -> dict[str, Any]:
     return lead | {"consent": lead["consent"] | {"granted_at": "2026-03-01T00:00:00Z"}}
 
 
+@pytest.mark.both_databases
 @pytest.mark.requirement("lead-status", "lead-status-visit")
 def test_the_sender_sees_its_lead_and_its_visit(new_intake: OpenIntake) -> None:
     intake = new_intake(PROFILE)
-    drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
+    drive = intake.take(lead_of_sam(visit(at("10:00"))), NOW, LOT)
     assert Sender(intake).status(drive["lead_id"]) == {
         "lead_id": drive["lead_id"],
         "status": "received",
@@ -142,15 +143,17 @@ def test_the_sender_sees_its_lead_and_its_visit(new_intake: OpenIntake) -> None:
 @pytest.mark.requirement("lead-status-visit")
 def test_a_visit_that_needs_another_time_has_free_ones(new_intake: OpenIntake) -> None:
     intake = new_intake(PROFILE)
-    intake.take(asking(visit(at("10:00")), "N1"), NOW, LOT)
-    second = intake.take(asking(visit(at("10:00")), "N2", customer=customer(email="kim@example.com")), NOW, LOT)
+    intake.take(lead_with_visit(visit(at("10:00")), "N1"), NOW, LOT)
+    second = intake.take(
+        lead_with_visit(visit(at("10:00")), "N2", customer=customer(email="kim@example.com")), NOW, LOT
+    )
     assert second["appointment"]["status"] == "proposed"
     shown = Sender(intake).status(second["lead_id"])["visit"]
     assert (shown["status"], "at" in shown) == ("proposed", False)
     assert shown["alternatives"] == second["appointment"]["proposed_times"]
     # Somebody else takes one of them.
     taken = shown["alternatives"][0]
-    intake.take(asking(visit(taken), "N1", customer=customer(email="lee@example.com")), NOW, LOT)
+    intake.take(lead_with_visit(visit(taken), "N1", customer=customer(email="lee@example.com")), NOW, LOT)
     assert taken not in Sender(intake).status(second["lead_id"])["visit"]["alternatives"]
     moved = Sender(intake).move(second["lead_id"], shown["alternatives"][1])["visit"]
     assert (moved["status"], moved["at"]) == ("confirmed", shown["alternatives"][1])
@@ -160,7 +163,7 @@ def test_a_visit_that_needs_another_time_has_free_ones(new_intake: OpenIntake) -
 @pytest.mark.requirement("lead-status-visit")
 def test_what_staff_recorded_of_a_visit_is_not_shown(new_intake: OpenIntake) -> None:
     intake = new_intake(PROFILE)
-    drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
+    drive = intake.take(lead_of_sam(visit(at("10:00"))), NOW, LOT)
     later = NOW + timedelta(days=2)
     before = Sender(intake).status(drive["lead_id"], later)
     for how in CLOSED:
@@ -179,7 +182,7 @@ def close(appointment_id: str, how: ClosedStatus, changes: VisitChanges) -> Visi
 @pytest.mark.parametrize("caller", OTHERS, ids=[caller.kind for caller in OTHERS])
 def test_a_lead_of_another_sender_is_as_an_unknown_one(new_intake: OpenIntake, caller: Caller) -> None:
     intake = new_intake(PROFILE)
-    drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
+    drive = intake.take(lead_of_sam(visit(at("10:00"))), NOW, LOT)
     if caller.token_id is not None:
         intake._know(caller.token_id, NOW)
     before = everything_stored(intake.url)
@@ -194,10 +197,12 @@ def test_a_lead_of_another_sender_is_as_an_unknown_one(new_intake: OpenIntake, c
 @pytest.mark.requirement("lead-secret", "lead-sender")
 def test_an_anonymous_sender_proves_its_lead_with_the_secret(new_intake: OpenIntake) -> None:
     intake = new_intake(PROFILE)
-    lead = dated(sams(visit(at("10:00"))))
+    lead = dated(lead_of_sam(visit(at("10:00"))))
     answer = anonymous(intake, lead)
     lead_id, secret = answer["lead_id"], answer["lead_secret"]
-    other = anonymous(intake, dated(asking(visit(at("15:00")), "N1", customer=customer(email="kim@example.com"))))
+    other = anonymous(
+        intake, dated(lead_with_visit(visit(at("15:00")), "N1", customer=customer(email="kim@example.com")))
+    )
     for wrong in (None, "x", secret[:-1], secret + "A", secret.lower(), "é" * 32, "\ud800", other["lead_secret"]):
         errors = Sender(intake, ANONYMOUS, wrong).refused(lead_id)
         assert {type(error) for error in errors} == {LeadNotFound}
@@ -212,7 +217,7 @@ def test_an_anonymous_sender_proves_its_lead_with_the_secret(new_intake: OpenInt
 @pytest.mark.requirement("lead-secret")
 def test_a_duplicate_without_proof_gets_no_secret(new_intake: OpenIntake) -> None:
     intake = new_intake(PROFILE)
-    lead = dated(sams(visit(at("10:00"))))
+    lead = dated(lead_of_sam(visit(at("10:00"))))
     first, second = anonymous(intake, lead), anonymous(intake, lead | {"message": "Me again."}, SOON)
     assert (second["status"], second["lead_id"]) == ("duplicate", first["lead_id"])
     assert "lead_secret" in first
@@ -222,7 +227,7 @@ def test_a_duplicate_without_proof_gets_no_secret(new_intake: OpenIntake) -> Non
 @pytest.mark.requirement("lead-secret", "idempotency-same-payload", "idempotency-unavailable")
 def test_a_repeated_request_repeats_the_secret(new_intake: OpenIntake) -> None:
     intake = new_intake(PROFILE)
-    lead = dated(sams(visit(at("10:00")), idempotency_key="one"))
+    lead = dated(lead_of_sam(visit(at("10:00")), idempotency_key="one"))
     typed = msgspec.convert(lead, LeadSubmitRequest)
 
     def send(secrets: LeadSecrets | None) -> bytes:
@@ -240,7 +245,7 @@ def test_a_lead_without_a_free_time_has_its_secret_in_the_error_and_in_the_later
 ) -> None:
     north = msgspec.structs.replace(PROFILE.rooftops[0], visits={"test_drive": VisitRules(horizon_days=0)})
     intake = new_intake(msgspec.structs.replace(PROFILE, rooftops=(north, *PROFILE.rooftops[1:])))
-    lead = dated(asking(visit(at("10:00")), "N1", idempotency_key="one"))
+    lead = dated(lead_with_visit(visit(at("10:00")), "N1", idempotency_key="one"))
     with pytest.raises(AppointmentTimeUnavailable) as refused:
         anonymous(intake, lead)
     lead_id = refused.value.details["lead_id"]
@@ -255,7 +260,7 @@ def test_a_lead_without_a_free_time_has_its_secret_in_the_error_and_in_the_later
 @pytest.mark.requirement("lead-sender")
 def test_an_erased_lead_is_as_an_unknown_one_and_its_responses_are_deleted(new_intake: OpenIntake) -> None:
     intake = new_intake(PROFILE)
-    drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
+    drive = intake.take(lead_of_sam(visit(at("10:00"))), NOW, LOT)
     Sender(intake).move(drive["lead_id"], at("13:00"))
     assert responses(intake) == 1
     lock_at(SOON, intake.store, "ridgeline", erase_lead, drive["lead_id"])
@@ -266,8 +271,8 @@ def test_an_erased_lead_is_as_an_unknown_one_and_its_responses_are_deleted(new_i
 @pytest.mark.requirement("lead-sender", "lead-secret")
 def test_the_lead_of_another_dealer_is_as_an_unknown_one(new_intake: OpenIntake) -> None:
     intake = new_intake(PROFILE)
-    answer = anonymous(intake, dated(sams(visit(at("10:00")))))
-    drive = intake.take(asking(visit(at("12:00")), "N1"), NOW, LOT)
+    answer = anonymous(intake, dated(lead_of_sam(visit(at("10:00")))))
+    drive = intake.take(lead_with_visit(visit(at("12:00")), "N1"), NOW, LOT)
     other = new_intake(msgspec.structs.replace(PROFILE, id="lakeside"))
     other._know(TOKEN, NOW)
     for caller, lead in ((ANONYMOUS, answer), (SENDER, drive)):
@@ -279,7 +284,7 @@ def test_the_lead_of_another_dealer_is_as_an_unknown_one(new_intake: OpenIntake)
 @pytest.mark.requirement("visit-move")
 def test_the_agent_moves_a_visit_as_its_customer_would(new_intake: OpenIntake) -> None:
     intake = new_intake(WITH_PEOPLE, confirms_by_mail=True)
-    drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
+    drive = intake.take(lead_of_sam(visit(at("10:00"))), NOW, LOT)
     lead_id, south = drive["lead_id"], "Ridgeline South"
     intake.all_sent()
     moved = Sender(intake).move(lead_id, at("13:00"))["visit"]
@@ -298,7 +303,7 @@ def test_the_agent_moves_a_visit_as_its_customer_would(new_intake: OpenIntake) -
 @pytest.mark.requirement("visit-move")
 def test_a_visit_at_that_time_already_stays_as_it_is(new_intake: OpenIntake) -> None:
     intake = new_intake(WITH_PEOPLE, confirms_by_mail=True)
-    drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
+    drive = intake.take(lead_of_sam(visit(at("10:00"))), NOW, LOT)
     deliveries = waiting_deliveries(intake)
     of_same_time: dict[str, Any] = {"one": {}, "two": {"duration_minutes": 60}}
     for key, members in of_same_time.items():
@@ -326,8 +331,8 @@ def test_a_visit_at_that_time_already_stays_as_it_is(new_intake: OpenIntake) -> 
 )
 def test_a_time_that_is_not_free_changes_nothing_and_names_free_ones(new_intake: OpenIntake, start: str) -> None:
     intake = new_intake(PROFILE, confirms_by_mail=True)
-    drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
-    intake.take(asking(visit(at("12:00")), "S2", customer=customer(email="kim@example.com")), NOW, LOT)
+    drive = intake.take(lead_of_sam(visit(at("10:00"))), NOW, LOT)
+    intake.take(lead_with_visit(visit(at("12:00")), "S2", customer=customer(email="kim@example.com")), NOW, LOT)
     before = everything_stored(intake.url)
     with pytest.raises(AppointmentTimeUnavailable) as refused:
         Sender(intake).move(drive["lead_id"], start)
@@ -340,11 +345,12 @@ def test_a_time_that_is_not_free_changes_nothing_and_names_free_ones(new_intake:
     assert Sender(intake).move(drive["lead_id"], details["alternatives"][0])["visit"]["status"] == "confirmed"
 
 
+@pytest.mark.both_databases
 @pytest.mark.requirement("visit-move-not-free", "customer-links-one-place")
 def test_of_two_agents_that_move_to_one_place_at_once_one_gets_it(new_intake: OpenIntake) -> None:
     intake = new_intake(PROFILE)
-    one = intake.take(sams(visit(at("10:00"))), NOW, LOT)
-    two = intake.take(asking(visit(at("12:00")), "S2", customer=customer(email="kim@example.com")), NOW, LOT)
+    one = intake.take(lead_of_sam(visit(at("10:00"))), NOW, LOT)
+    two = intake.take(lead_with_visit(visit(at("12:00")), "S2", customer=customer(email="kim@example.com")), NOW, LOT)
     sender = Sender(intake)
 
     async def both() -> list[Any]:
@@ -356,12 +362,13 @@ def test_of_two_agents_that_move_to_one_place_at_once_one_gets_it(new_intake: Op
     assert intake.places("test_drive") == 8
 
 
+@pytest.mark.both_databases
 @pytest.mark.requirement("visit-move-not-free", "visit-idempotency")
 def test_two_processes_move_to_one_place_and_use_one_key_at_once(new_intake: OpenIntake) -> None:
     """Each intake has a writer of its own."""
     intake, other = new_intake(PROFILE), new_intake(PROFILE)
-    one = intake.take(sams(visit(at("10:00"))), NOW, LOT)
-    two = intake.take(asking(visit(at("12:00")), "S2", customer=customer(email="kim@example.com")), NOW, LOT)
+    one = intake.take(lead_of_sam(visit(at("10:00"))), NOW, LOT)
+    two = intake.take(lead_with_visit(visit(at("12:00")), "S2", customer=customer(email="kim@example.com")), NOW, LOT)
     senders = Sender(intake), Sender(other)
 
     def outcome(sender: Sender, lead: dict[str, Any], to: str, key: str) -> Any:
@@ -384,10 +391,11 @@ def test_two_processes_move_to_one_place_and_use_one_key_at_once(new_intake: Ope
     assert [visit.status for visit in intake.visits_of(one["lead_id"])].count("confirmed") == 1
 
 
+@pytest.mark.both_databases
 @pytest.mark.requirement("visit-idempotency")
 def test_one_key_moves_once_also_when_it_comes_twice_at_once(new_intake: OpenIntake) -> None:
     intake = new_intake(PROFILE, confirms_by_mail=True)
-    drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
+    drive = intake.take(lead_of_sam(visit(at("10:00"))), NOW, LOT)
     sender = Sender(intake)
 
     async def both() -> list[Any]:
@@ -409,10 +417,12 @@ def test_one_key_moves_once_also_when_it_comes_twice_at_once(new_intake: OpenInt
 @pytest.mark.requirement("visit-idempotency", "idempotency-owner")
 def test_keys_of_leads_and_of_visits_are_the_same_keys_of_a_caller_and_of_no_other(new_intake: OpenIntake) -> None:
     intake = new_intake(PROFILE)
-    drive = intake.take(sams(visit(at("10:00")), idempotency_key="one"), NOW, LOT)
+    drive = intake.take(lead_of_sam(visit(at("10:00")), idempotency_key="one"), NOW, LOT)
     with pytest.raises(IdempotencyConflict):
         Sender(intake).move(drive["lead_id"], at("13:00"), "one")
-    other = anonymous(intake, dated(asking(visit(at("10:00")), "N1", customer=customer(email="kim@example.com"))))
+    other = anonymous(
+        intake, dated(lead_with_visit(visit(at("10:00")), "N1", customer=customer(email="kim@example.com")))
+    )
     stranger = Sender(intake, ANONYMOUS, other["lead_secret"])
     assert stranger.move(other["lead_id"], at("13:00"), "one")["visit"]["status"] == "confirmed"
 
@@ -420,7 +430,7 @@ def test_keys_of_leads_and_of_visits_are_the_same_keys_of_a_caller_and_of_no_oth
 @pytest.mark.requirement("visit-cancel", "visit-by-agent")
 def test_the_agent_cancels_a_visit_as_its_customer_would(new_intake: OpenIntake) -> None:
     intake = new_intake(WITH_PEOPLE, confirms_by_mail=True)
-    drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
+    drive = intake.take(lead_of_sam(visit(at("10:00"))), NOW, LOT)
     lead_id, south = drive["lead_id"], "Ridgeline South"
     intake.all_sent()
     shown = Sender(intake).cancel(lead_id, reason="Zyxwreason")["visit"]
@@ -446,7 +456,7 @@ def test_the_agent_cancels_a_visit_as_its_customer_would(new_intake: OpenIntake)
 @pytest.mark.requirement("visit-cancel", "visit-move")
 def test_a_visit_without_a_time_is_cancelled(new_intake: OpenIntake) -> None:
     intake = new_intake(PROFILE)
-    asked = intake.take(sams(visit()), NOW, LOT)
+    asked = intake.take(lead_of_sam(visit()), NOW, LOT)
     assert Sender(intake).status(asked["lead_id"])["visit"]["status"] == "requested"
     assert Sender(intake).cancel(asked["lead_id"])["visit"]["status"] == "cancelled"
 
@@ -454,7 +464,7 @@ def test_a_visit_without_a_time_is_cancelled(new_intake: OpenIntake) -> None:
 @pytest.mark.requirement("visit-ended", "error-visit-ended")
 def test_a_visit_that_has_ended_is_not_changed(new_intake: OpenIntake) -> None:
     intake = new_intake(PROFILE)
-    drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
+    drive = intake.take(lead_of_sam(visit(at("10:00"))), NOW, LOT)
     begun = datetime.fromisoformat(at("10:05"))
     sender, lead_id = Sender(intake), drive["lead_id"]
 
@@ -476,8 +486,8 @@ def test_a_visit_that_has_ended_is_not_changed(new_intake: OpenIntake) -> None:
 @pytest.mark.requirement("visit-chosen", "error-visit-not-found")
 def test_a_lead_with_several_visits_needs_the_id_of_one(new_intake: OpenIntake) -> None:
     intake = new_intake(PROFILE)
-    drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
-    talk = intake.take(sams(visit(at("15:00"), "sales")), SOON, LOT)
+    drive = intake.take(lead_of_sam(visit(at("10:00"))), NOW, LOT)
+    talk = intake.take(lead_of_sam(visit(at("15:00"), "sales")), SOON, LOT)
     sender, lead_id = Sender(intake), talk["lead_id"]
     assert lead_id == drive["lead_id"]
     shown = sender.status(lead_id)
@@ -496,8 +506,8 @@ def test_a_lead_with_several_visits_needs_the_id_of_one(new_intake: OpenIntake) 
 @pytest.mark.requirement("visit-chosen")
 def test_a_visit_of_another_lead_of_the_same_sender_is_not_found(new_intake: OpenIntake) -> None:
     intake = new_intake(PROFILE)
-    drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
-    other = intake.take(asking(visit(at("12:00")), "N1", customer=customer(email="kim@example.com")), NOW, LOT)
+    drive = intake.take(lead_of_sam(visit(at("10:00"))), NOW, LOT)
+    other = intake.take(lead_with_visit(visit(at("12:00")), "N1", customer=customer(email="kim@example.com")), NOW, LOT)
     with pytest.raises(VisitNotFound):
         Sender(intake).cancel(drive["lead_id"], appointment_id=id_of(other))
 
@@ -507,7 +517,7 @@ def test_a_visit_that_an_unproved_duplicate_asked_for_does_not_stand_beside_the_
     new_intake: OpenIntake,
 ) -> None:
     intake = new_intake(PROFILE)
-    lead = dated(sams(visit(at("10:00"))))
+    lead = dated(lead_of_sam(visit(at("10:00"))))
     first = anonymous(intake, lead)
     added = anonymous(intake, lead | {"appointment": visit(at("13:00"))}, SOON)
     assert added["appointment"]["status"] == "requested"
@@ -523,7 +533,7 @@ def test_a_visit_that_an_unproved_duplicate_asked_for_does_not_stand_beside_the_
 def test_a_lead_in_quarantine_is_answered_as_any_other(new_intake: OpenIntake, decision: Any) -> None:
     seen, intake = [], new_intake(WITH_PEOPLE, confirms_by_mail=True)
     for quarantined in (False, True):
-        drive = intake.take(asking(visit(at("10:00")), "S1"), NOW, LOT, quarantined=quarantined)
+        drive = intake.take(lead_with_visit(visit(at("10:00")), "S1"), NOW, LOT, quarantined=quarantined)
         if quarantined and decision is not None:
             decision(intake, drive, NOW + timedelta(minutes=1))
         sender, lead_id = Sender(intake), drive["lead_id"]
@@ -542,7 +552,7 @@ def test_a_lead_in_quarantine_is_answered_as_any_other(new_intake: OpenIntake, d
 def test_a_refusal_looks_like_a_cancellation_by_staff(new_intake: OpenIntake) -> None:
     seen, intake = [], new_intake(WITH_PEOPLE, confirms_by_mail=True)
     for quarantined in (False, True):
-        drive = intake.take(asking(visit(at("10:00")), "S1"), NOW, LOT, quarantined=quarantined)
+        drive = intake.take(lead_with_visit(visit(at("10:00")), "S1"), NOW, LOT, quarantined=quarantined)
         if quarantined:
             refuse(intake, drive)
         else:
@@ -556,10 +566,11 @@ def test_a_refusal_looks_like_a_cancellation_by_staff(new_intake: OpenIntake) ->
     assert seen[0] == seen[1]
 
 
+@pytest.mark.both_databases
 @pytest.mark.requirement("lead-sender")
 def test_a_revoked_token_changes_nothing(new_intake: OpenIntake) -> None:
     intake = new_intake(PROFILE)
-    drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
+    drive = intake.take(lead_of_sam(visit(at("10:00"))), NOW, LOT)
     lock_at(SOON, intake.store, "ridgeline", revoke_token, TOKEN)
     before = everything_stored(intake.url)
     with pytest.raises(TokenRevoked):
@@ -569,7 +580,7 @@ def test_a_revoked_token_changes_nothing(new_intake: OpenIntake) -> None:
 
 def test_a_lead_with_the_most_additions_is_not_moved_and_can_be_cancelled(new_intake: OpenIntake) -> None:
     intake = new_intake(PROFILE)
-    drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
+    drive = intake.take(lead_of_sam(visit(at("10:00"))), NOW, LOT)
     sender, lead_id = Sender(intake), drive["lead_id"]
     for number in range(MOST_ADDITIONS // 2):
         sender.move(lead_id, at("13:00" if number % 2 else "15:00"), f"{number}")

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from tests.skills.intake_setup import IntakeSetup
 from tests.skills.sample_dealers import a_lead, consent, customer
-from tests.skills.visiting import LOT, NOW, PROFILE, asking, at, listing, visit
+from tests.skills.visiting import LOT, NOW, PROFILE, at, lead_with_visit, listing, visit
 from tests.storage.calls import lock_at
 from tests.storage.samples import NO_NOTICES
 
@@ -36,9 +36,9 @@ WITH_PEOPLE = msgspec.structs.replace(
 )
 
 
-def sams(appointment: dict[str, Any], stock: str | None = "S1", **members: Any) -> dict[str, Any]:
+def lead_of_sam(appointment: dict[str, Any], stock: str | None = "S1", **members: Any) -> dict[str, Any]:
     """A lead of the one customer."""
-    return asking(appointment, stock, **SAM, **members)
+    return lead_with_visit(appointment, stock, **SAM, **members)
 
 
 def waiting_deliveries(intake: IntakeSetup) -> set[tuple[str, ...]]:
@@ -54,7 +54,7 @@ def id_of(answer: dict[str, Any]) -> str:
 
 def test_a_cancellation_notifies_crm_staff_and_customer(new_intake: OpenIntake) -> None:
     intake = new_intake(WITH_PEOPLE, confirms_by_mail=True)
-    drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
+    drive = intake.take(lead_of_sam(visit(at("10:00"))), NOW, LOT)
     intake.all_sent()
     done = intake.cancel_visit(drive, SOON)
     assert (done.visit.appointment_id, done.parts) == (id_of(drive), ())
@@ -95,7 +95,7 @@ def test_a_customer_who_may_not_be_written_to_gets_no_mail(
 
 def test_a_customer_who_revoked_e_mail_since_gets_no_mail(new_intake: OpenIntake) -> None:
     intake = new_intake(PROFILE, confirms_by_mail=True)
-    drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
+    drive = intake.take(lead_of_sam(visit(at("10:00"))), NOW, LOT)
     intake.all_sent()
     lock_at(
         SOON,
@@ -115,7 +115,7 @@ def test_a_customer_who_revoked_e_mail_since_gets_no_mail(new_intake: OpenIntake
 def test_a_customer_who_gave_an_address_later_gets_a_mail(new_intake: OpenIntake) -> None:
     intake = new_intake(PROFILE, confirms_by_mail=True)
     phone = {"phone": "+12025550123"}
-    drive = intake.take(asking(visit(at("10:00")), "S1", customer=customer(**phone)), NOW, LOT)
+    drive = intake.take(lead_with_visit(visit(at("10:00")), "S1", customer=customer(**phone)), NOW, LOT)
     both = customer(**phone, email="sam@example.com")
     intake.take(a_lead(customer=both, vehicle_of_interest={"stock": "S1"}), NOW, LOT)
     assert intake.cancel_visit(drive, SOON).mailed == {id_of(drive)}
@@ -123,7 +123,7 @@ def test_a_customer_who_gave_an_address_later_gets_a_mail(new_intake: OpenIntake
 
 def test_a_visit_can_be_cancelled_without_notifications(new_intake: OpenIntake) -> None:
     intake = new_intake(WITH_PEOPLE, confirms_by_mail=True)
-    drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
+    drive = intake.take(lead_of_sam(visit(at("10:00"))), NOW, LOT)
     intake.all_sent()
     assert intake.cancel_visit(drive, SOON, tell=False).mailed == frozenset()
     assert waiting_deliveries(intake) == set()
@@ -132,7 +132,7 @@ def test_a_visit_can_be_cancelled_without_notifications(new_intake: OpenIntake) 
 
 def test_a_lead_that_is_to_be_sent_anyway_goes_out_once_with_its_visit_cancelled(new_intake: OpenIntake) -> None:
     intake = new_intake(PROFILE)
-    drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
+    drive = intake.take(lead_of_sam(visit(at("10:00"))), NOW, LOT)
     intake.cancel_visit(drive, SOON)
     assert waiting_deliveries(intake) == {(drive["lead_id"], "lead", "Ridgeline South", "south", "")}
 
@@ -142,7 +142,7 @@ def test_the_cancellation_of_a_visit_without_a_time_notifies_the_crm_only(
     new_intake: OpenIntake, appointment: dict[str, Any]
 ) -> None:
     intake = new_intake(PROFILE, confirms_by_mail=True)
-    asked = intake.take(sams(appointment), NOW, LOT)
+    asked = intake.take(lead_of_sam(appointment), NOW, LOT)
     intake.all_sent()
     assert intake.cancel_visit(asked, SOON).mailed == frozenset()
     assert {row[1] for row in waiting_deliveries(intake)} == {"resend"}
@@ -151,7 +151,7 @@ def test_the_cancellation_of_a_visit_without_a_time_notifies_the_crm_only(
 def test_the_cancellation_of_a_visit_at_another_rooftop_notifies_both_rooftops(new_intake: OpenIntake) -> None:
     intake = new_intake(PROFILE)
     intake.take(a_lead(**SAM), NOW, LOT)
-    elsewhere = intake.take(sams(visit(at("10:00"), "sales"), None), NOW, LOT)
+    elsewhere = intake.take(lead_of_sam(visit(at("10:00"), "sales"), None), NOW, LOT)
     intake.all_sent()
     intake.cancel_visit(elsewhere, SOON)
     assert {row[1:4] for row in waiting_deliveries(intake)} == {
@@ -166,8 +166,8 @@ def test_an_appraisal_ends_with_the_cancelled_visit_that_it_is_part_of(
 ) -> None:
     """Also where it is the same lead's: then the lead is sent once."""
     intake = new_intake(PROFILE, confirms_by_mail=True)
-    drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
-    appraisal = intake.take(sams(visit(at("10:00"), "trade_in"), stock), NOW, LOT)
+    drive = intake.take(lead_of_sam(visit(at("10:00"))), NOW, LOT)
+    appraisal = intake.take(lead_of_sam(visit(at("10:00"), "trade_in"), stock), NOW, LOT)
     intake.all_sent()
     done = intake.cancel_visit(drive, SOON)
     assert [part.appointment_id for part in done.parts] == [id_of(appraisal)]
@@ -184,8 +184,8 @@ def test_an_appraisal_ends_with_the_cancelled_visit_that_it_is_part_of(
 
 def test_an_appraisal_that_is_cancelled_leaves_the_test_drive_that_it_is_part_of(new_intake: OpenIntake) -> None:
     intake = new_intake(PROFILE)
-    drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
-    appraisal = intake.take(sams(visit(at("10:00"), "trade_in"), None), NOW, LOT)
+    drive = intake.take(lead_of_sam(visit(at("10:00"))), NOW, LOT)
+    appraisal = intake.take(lead_of_sam(visit(at("10:00"), "trade_in"), None), NOW, LOT)
     assert intake.cancel_visit(appraisal, SOON).parts == ()
     assert [one.status for one in intake.visits_of(drive["lead_id"])] == ["confirmed"]
     assert intake.places("test_drive") == 4
@@ -193,11 +193,11 @@ def test_an_appraisal_that_is_cancelled_leaves_the_test_drive_that_it_is_part_of
 
 def test_a_visit_that_is_not_there_to_be_cancelled_is_refused_in_words_that_say_why(new_intake: OpenIntake) -> None:
     intake = new_intake(PROFILE, confirms_by_mail=True)
-    moved = intake.take(sams(visit(at("10:00"))), NOW, LOT)
-    intake.take(sams(visit(at("12:00"))), SOON, LOT)
-    cancelled = intake.take(asking(visit(at("14:00")), "S1"), NOW, LOT)
+    moved = intake.take(lead_of_sam(visit(at("10:00"))), NOW, LOT)
+    intake.take(lead_of_sam(visit(at("12:00"))), SOON, LOT)
+    cancelled = intake.take(lead_with_visit(visit(at("14:00")), "S1"), NOW, LOT)
     intake.cancel_visit(cancelled, SOON)
-    past = intake.take(asking(visit(at("16:00")), "S1"), NOW, LOT)
+    past = intake.take(lead_with_visit(visit(at("16:00")), "S1"), NOW, LOT)
     nowhere = {"appointment": {"appointment_id": "01ARZ3NDEKTSV4RRFFQ69G5FAV"}}
     intake.all_sent()
     over = NOW.replace(day=3, hour=23)
@@ -217,7 +217,7 @@ def test_a_visit_that_is_not_there_to_be_cancelled_is_refused_in_words_that_say_
 
 def test_cancelling_the_visit_of_an_erased_customer_notifies_nobody(new_intake: OpenIntake) -> None:
     intake = new_intake(PROFILE, confirms_by_mail=True)
-    drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
+    drive = intake.take(lead_of_sam(visit(at("10:00"))), NOW, LOT)
     under_way = NOW.replace(day=3, hour=16, minute=30)
     lock_at(under_way, intake.store, "ridgeline", erase_lead, drive["lead_id"])
     assert intake.cancel_visit(drive, under_way).mailed == frozenset()
@@ -230,10 +230,10 @@ def test_the_customer_of_an_appraisal_that_moves_with_a_test_drive_is_mailed_bot
     new_intake: OpenIntake, confirms: bool
 ) -> None:
     intake = new_intake(PROFILE, confirms_by_mail=confirms)
-    drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
-    appraisal = intake.take(sams(visit(at("10:00"), "trade_in"), None), NOW, LOT)
+    drive = intake.take(lead_of_sam(visit(at("10:00"))), NOW, LOT)
+    appraisal = intake.take(lead_of_sam(visit(at("10:00"), "trade_in"), None), NOW, LOT)
     intake.all_sent()
-    moved = intake.take(sams(visit(at("13:00"))), SOON, LOT)
+    moved = intake.take(lead_of_sam(visit(at("13:00"))), SOON, LOT)
     later = intake.visits_of(appraisal["lead_id"])[-1]
     mails = {(row[0], row[4]) for row in waiting_deliveries(intake) if row[1] == "confirm"}
     both = {(drive["lead_id"], id_of(moved)), (appraisal["lead_id"], later.appointment_id)}
@@ -243,37 +243,38 @@ def test_the_customer_of_an_appraisal_that_moves_with_a_test_drive_is_mailed_bot
 def test_an_appraisal_moves_to_the_rooftop_to_which_the_vehicle_was_brought(new_intake: OpenIntake) -> None:
     """Its own lead's rooftop hears of that as well as the one that is to appraise."""
     intake = new_intake(PROFILE)
-    intake.take(sams(visit(at("10:00")), "S1"), NOW, LOT)
-    appraisal = intake.take(sams(visit(at("10:00"), "trade_in"), None), NOW, LOT)
+    intake.take(lead_of_sam(visit(at("10:00")), "S1"), NOW, LOT)
+    appraisal = intake.take(lead_of_sam(visit(at("10:00"), "trade_in"), None), NOW, LOT)
     intake.all_sent()
     brought = Catalogue.build([listing("S1", "Ridgeline North")])
-    intake.take(sams(visit(at("13:00")), "S1"), SOON, brought)
+    intake.take(lead_of_sam(visit(at("13:00")), "S1"), SOON, brought)
     later = intake.visits_of(appraisal["lead_id"])[-1]
     assert (later.rooftop, later.status) == ("Ridgeline North", "confirmed")
     assert {row[3] for row in waiting_deliveries(intake) if row[0] == appraisal["lead_id"]} == {"north", "south"}
 
 
+@pytest.mark.both_databases
 def test_erasing_a_lead_leaves_the_appraisal_that_another_lead_has_within_its_test_drive(
     new_intake: OpenIntake,
 ) -> None:
     """That customer is to come at that time: they keep it, and it can be moved and cancelled as any other."""
     intake = new_intake(PROFILE)
-    drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
-    appraisal = intake.take(sams(visit(at("10:15"), "trade_in"), None), NOW, LOT)
-    taken = intake.take(asking(visit(at("10:00"), "trade_in"), None), NOW, LOT)
+    drive = intake.take(lead_of_sam(visit(at("10:00"))), NOW, LOT)
+    appraisal = intake.take(lead_of_sam(visit(at("10:15"), "trade_in"), None), NOW, LOT)
+    taken = intake.take(lead_with_visit(visit(at("10:00"), "trade_in"), None), NOW, LOT)
     assert taken["appointment"]["status"] == "confirmed", "the only place for appraisals, at that time too"
     lock_at(SOON, intake.store, "ridgeline", erase_lead, drive["lead_id"])
     (kept,) = intake.visits_of(appraisal["lead_id"])
     assert (kept.status, kept.shares, kept.appointment_id) == ("confirmed", None, id_of(appraisal))
     assert kept.starts_at == NOW.replace(day=3, hour=16, minute=15)
     assert (intake.places("test_drive"), intake.places("trade_in")) == (0, 4)
-    again = intake.take(asking(visit(at("10:00")), "S1"), SOON, LOT)
+    again = intake.take(lead_with_visit(visit(at("10:00")), "S1"), SOON, LOT)
     assert again["appointment"]["status"] == "confirmed", "nobody drives then any more"
 
     # The time that it holds counts as taken, and once only.
-    blocked = intake.take(asking(visit(at("10:30"), "trade_in"), None), SOON, LOT)
+    blocked = intake.take(lead_with_visit(visit(at("10:30"), "trade_in"), None), SOON, LOT)
     assert blocked["appointment"]["status"] == "proposed"
-    moved = intake.take(sams(visit(at("10:00"), "trade_in"), None), SOON, LOT)
+    moved = intake.take(lead_of_sam(visit(at("10:00"), "trade_in"), None), SOON, LOT)
     assert moved["appointment"]["status"] == "proposed", "two are there at that time"
     intake.cancel_visit(appraisal, SOON)
     assert intake.places("trade_in") == 2

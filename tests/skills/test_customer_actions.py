@@ -9,8 +9,8 @@ import msgspec
 import pytest
 from tests.skills.intake_setup import IntakeSetup
 from tests.skills.sample_dealers import a_lead, consent, customer, everything_stored
-from tests.skills.test_cancellation import SAM, SOON, WITH_PEOPLE, id_of, sams, waiting_deliveries
-from tests.skills.visiting import LOT, NOW, PROFILE, asking, at, visit, windows
+from tests.skills.test_cancellation import SAM, SOON, WITH_PEOPLE, id_of, lead_of_sam, waiting_deliveries
+from tests.skills.visiting import LOT, NOW, PROFILE, at, lead_with_visit, visit, windows
 from tests.storage.calls import lock_at, read
 
 from dealer_agent.dealers.profile import VisitRules
@@ -20,7 +20,7 @@ from dealer_agent.storage.leads.stored_leads import get_lead
 from dealer_agent.storage.privacy.consents import allowed_channels
 from dealer_agent.storage.privacy.erasure import erase_lead
 from dealer_agent.visits.customer_actions import CustomerActions, CustomerVisit
-from dealer_agent.visits.customer_changes import TimeNotFree, VisitEnded
+from dealer_agent.visits.customer_changes import TimeNotFree, VisitIsOver
 
 OpenIntake = Callable[..., IntakeSetup]
 Result = TypeVar("Result")
@@ -68,7 +68,7 @@ def booked(intake: IntakeSetup, answer: dict[str, Any]) -> list[tuple[str, str]]
 @pytest.mark.requirement("customer-links-move")
 def test_moving_a_visit_frees_its_place_and_notifies_crm_staff_and_customer(new_intake: OpenIntake) -> None:
     intake = new_intake(WITH_PEOPLE, confirms_by_mail=True)
-    drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
+    drive = intake.take(lead_of_sam(visit(at("10:00"))), NOW, LOT)
     intake.all_sent()
     new_id = move(intake, drive, at("13:00"))
     assert booked(intake, drive) == [("replaced", "03 16:00"), ("confirmed", "03 19:00")]
@@ -80,7 +80,7 @@ def test_moving_a_visit_frees_its_place_and_notifies_crm_staff_and_customer(new_
         (lead_id, "notify", south, "notify", event.event_id),
         (lead_id, "confirm", south, "customer", new_id),
     }
-    again = asking(visit(at("10:00")), "S1")
+    again = lead_with_visit(visit(at("10:00")), "S1")
     assert intake.take(again, SOON, LOT)["appointment"]["status"] == "confirmed", "the old time is free"
 
 
@@ -92,7 +92,7 @@ def test_moving_a_visit_frees_its_place_and_notifies_crm_staff_and_customer(new_
 )
 def test_a_visit_moves_only_to_a_time_that_a_lead_could_have_booked(new_intake: OpenIntake, start: str) -> None:
     intake = new_intake(PROFILE, confirms_by_mail=True)
-    drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
+    drive = intake.take(lead_of_sam(visit(at("10:00"))), NOW, LOT)
     intake.all_sent()
     before = everything_stored(intake.url)
     with pytest.raises(TimeNotFree):
@@ -100,10 +100,11 @@ def test_a_visit_moves_only_to_a_time_that_a_lead_could_have_booked(new_intake: 
     assert everything_stored(intake.url) == before
 
 
+@pytest.mark.both_databases
 @pytest.mark.requirement("customer-links-one-place")
 def test_two_tabs_that_move_one_visit_at_once_get_one_place(new_intake: OpenIntake) -> None:
     intake = new_intake(PROFILE, confirms_by_mail=True)
-    drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
+    drive = intake.take(lead_of_sam(visit(at("10:00"))), NOW, LOT)
     intake.all_sent()
 
     async def both() -> list[Any]:
@@ -114,18 +115,19 @@ def test_two_tabs_that_move_one_visit_at_once_get_one_place(new_intake: OpenInta
         return await asyncio.gather(*moves, return_exceptions=True)
 
     outcomes = asyncio.run(both())
-    (refused,) = [one for one in outcomes if isinstance(one, VisitEnded)]
+    (refused,) = [one for one in outcomes if isinstance(one, VisitIsOver)]
     assert refused.why == "moved"
     assert [status for status, _ in booked(intake, drive)] == ["replaced", "confirmed"]
     assert intake.places("test_drive") == 4
     assert len([row for row in waiting_deliveries(intake) if row[1] == "confirm"]) == 1
 
 
+@pytest.mark.both_databases
 @pytest.mark.requirement("customer-links-one-place")
 def test_of_two_customers_who_move_to_one_time_one_gets_it(new_intake: OpenIntake) -> None:
     intake = new_intake(PROFILE)
-    first = intake.take(sams(visit(at("10:00"))), NOW, LOT)
-    second = intake.take(asking(visit(at("11:00")), "S2"), NOW, LOT)
+    first = intake.take(lead_of_sam(visit(at("10:00"))), NOW, LOT)
+    second = intake.take(lead_with_visit(visit(at("11:00")), "S2"), NOW, LOT)
 
     async def both() -> list[Any]:
         moves = [
@@ -141,8 +143,8 @@ def test_of_two_customers_who_move_to_one_time_one_gets_it(new_intake: OpenIntak
 
 def test_an_appraisal_within_a_test_drive_moves_with_it(new_intake: OpenIntake) -> None:
     intake = new_intake(PROFILE, confirms_by_mail=True)
-    drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
-    appraisal = intake.take(sams(visit(at("10:00"), "trade_in"), None), NOW, LOT)
+    drive = intake.take(lead_of_sam(visit(at("10:00"))), NOW, LOT)
+    appraisal = intake.take(lead_of_sam(visit(at("10:00"), "trade_in"), None), NOW, LOT)
     intake.all_sent()
     move(intake, drive, at("13:00"))
     assert booked(intake, appraisal) == [("replaced", "03 16:00"), ("confirmed", "03 19:00")]
@@ -155,7 +157,7 @@ def test_an_appraisal_within_a_test_drive_moves_with_it(new_intake: OpenIntake) 
 def test_a_visit_that_was_asked_for_by_windows_keeps_its_length_when_it_moves(new_intake: OpenIntake) -> None:
     intake = new_intake(PROFILE)
     asked = windows((at("10:00"), at("11:00")), duration_minutes=30)
-    drive = intake.take(sams(asked), NOW, LOT)
+    drive = intake.take(lead_of_sam(asked), NOW, LOT)
     move(intake, drive, at("13:30"))
     last = intake.visits_of(drive["lead_id"])[-1]
     assert last.ends_at is not None
@@ -165,7 +167,7 @@ def test_a_visit_that_was_asked_for_by_windows_keeps_its_length_when_it_moves(ne
 
 def test_a_visit_that_is_moved_to_the_time_that_it_has_stays_as_it_is(new_intake: OpenIntake) -> None:
     intake = new_intake(PROFILE)
-    drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
+    drive = intake.take(lead_of_sam(visit(at("10:00"))), NOW, LOT)
     before = everything_stored(intake.url)
     assert move(intake, drive, at("10:00")) == id_of(drive)
     assert everything_stored(intake.url) == before
@@ -173,7 +175,7 @@ def test_a_visit_that_is_moved_to_the_time_that_it_has_stays_as_it_is(new_intake
 
 def test_a_link_cannot_be_used_to_send_leads_to_the_crm_without_end(new_intake: OpenIntake) -> None:
     intake = new_intake(PROFILE)
-    drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
+    drive = intake.take(lead_of_sam(visit(at("10:00"))), NOW, LOT)
     for number in range(MOST_ADDITIONS):
         drive["appointment"]["appointment_id"] = move(intake, drive, at("11:00" if number % 2 else "12:00"))
     assert see(intake, drive).free == ()
@@ -184,15 +186,15 @@ def test_a_link_cannot_be_used_to_send_leads_to_the_crm_without_end(new_intake: 
 @pytest.mark.requirement("customer-links-cancel")
 def test_a_visit_that_its_customer_cancels_ends_as_one_that_the_dealer_cancels(new_intake: OpenIntake) -> None:
     intake = new_intake(WITH_PEOPLE, confirms_by_mail=True)
-    drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
+    drive = intake.take(lead_of_sam(visit(at("10:00"))), NOW, LOT)
     intake.all_sent()
     cancel(intake, drive)
     assert {row[1] for row in waiting_deliveries(intake)} == {"resend", "notify", "cancel"}
     assert booked(intake, drive) == [("cancelled", "03 16:00")]
     assert intake.places("test_drive") == 0
-    with pytest.raises(VisitEnded, match="cancelled"):
+    with pytest.raises(VisitIsOver, match="cancelled"):
         cancel(intake, drive)
-    with pytest.raises(VisitEnded, match="cancelled"):
+    with pytest.raises(VisitIsOver, match="cancelled"):
         move(intake, drive, at("13:00"))
 
 
@@ -201,7 +203,7 @@ def test_a_customer_who_withdraws_e_mail_gets_no_further_mail(new_intake: OpenIn
     intake = new_intake(PROFILE, confirms_by_mail=True)
     both = consent(allowed_channels=["email", "phone"])
     who = {"customer": customer(email="sam@example.com", phone="+12025550123"), "consent": both}
-    drive = intake.take(asking(visit(at("10:00")), "S1", **who), NOW, LOT)
+    drive = intake.take(lead_with_visit(visit(at("10:00")), "S1", **who), NOW, LOT)
     intake.all_sent()
     assert see(intake, drive).channels == {"email", "phone"}
     withdraw(intake, drive, "email")
@@ -222,7 +224,7 @@ def test_a_link_withdraws_only_active_consent_of_the_address_that_got_it(new_int
     intake = new_intake(PROFILE)
     both = consent(allowed_channels=["email", "phone"])
     who = SAM["customer"] | {"phone": "+12025550123"}
-    drive = intake.take(asking(visit(at("10:00")), "S1", customer=who, consent=both), NOW, LOT)
+    drive = intake.take(lead_with_visit(visit(at("10:00")), "S1", customer=who, consent=both), NOW, LOT)
     mine = intake.take(a_lead(customer=who, consent=both), NOW, LOT)
     theirs = intake.take(a_lead(customer=who | {"email": "pat@example.com"}, consent=both), NOW, LOT, token=None)
     before = everything_stored(intake.url)
@@ -245,7 +247,9 @@ def test_a_link_withdraws_nothing_for_later_leads_with_the_same_number_and_anoth
     both = consent(allowed_channels=["email", "phone"])
     who = SAM["customer"] | {"phone": "+12025550123"}
     strangers = who | {"email": "pat@example.com"}
-    drive = intake.take(asking(visit(at("10:00")), "S1", customer=strangers, consent=both), NOW, LOT, token=None)
+    drive = intake.take(
+        lead_with_visit(visit(at("10:00")), "S1", customer=strangers, consent=both), NOW, LOT, token=None
+    )
     withdraw(intake, drive, "email", "phone")
     later = SOON + timedelta(minutes=1)
     mine = intake.take(a_lead(customer=who, consent=both), later, LOT)
@@ -259,7 +263,7 @@ def test_a_consent_that_has_expired_can_be_withdrawn(new_intake: OpenIntake) -> 
     """The CRM may have the lead from before, and does not know that the consent has expired."""
     intake = new_intake(PROFILE)
     until = consent(expires_at=(NOW + timedelta(minutes=1)).isoformat())
-    drive = intake.take(sams(visit(at("10:00")), consent=until), NOW, LOT)
+    drive = intake.take(lead_of_sam(visit(at("10:00")), consent=until), NOW, LOT)
     intake.all_sent()
     assert see(intake, drive).channels == {"email"}
     withdraw(intake, drive, "email")
@@ -270,7 +274,7 @@ def test_a_consent_that_has_expired_can_be_withdrawn(new_intake: OpenIntake) -> 
 @pytest.mark.requirement("customer-links-get")
 def test_what_a_customer_sees_is_of_the_dealer_and_seeing_changes_nothing(new_intake: OpenIntake) -> None:
     intake = new_intake(PROFILE)
-    drive = intake.take(sams(visit(at("10:00"), notes="Call my wife"), message="My secret"), NOW, LOT)
+    drive = intake.take(lead_of_sam(visit(at("10:00"), notes="Call my wife"), message="My secret"), NOW, LOT)
     before = everything_stored(intake.url)
     shown = see(intake, drive)
     assert everything_stored(intake.url) == before
@@ -286,8 +290,8 @@ def test_the_free_times_are_those_of_the_rooftop_within_two_weeks_without_what_i
     long = {"test_drive": VisitRules(horizon_days=60, grid_minutes=60)}
     south = msgspec.structs.replace(PROFILE.rooftops[1], visits=long)
     intake = new_intake(msgspec.structs.replace(PROFILE, rooftops=(south,)))
-    drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
-    intake.take(asking(visit(at("12:00")), "S2"), NOW, LOT)
+    drive = intake.take(lead_of_sam(visit(at("10:00"))), NOW, LOT)
+    intake.take(lead_with_visit(visit(at("12:00")), "S2"), NOW, LOT)
     free = [slot.start for slot in see(intake, drive).free]
     tuesday = [start.strftime("%H:%M") for start in free if start.day == 3]
     assert tuesday == ["09:00", "11:00", "13:00", "14:00", "15:00", "16:00", "17:00"]
@@ -296,16 +300,17 @@ def test_the_free_times_are_those_of_the_rooftop_within_two_weeks_without_what_i
     assert timedelta(days=13) < free[-1] - free[0] <= timedelta(days=14)
 
 
+@pytest.mark.both_databases
 @pytest.mark.requirement("customer-links-ended")
 def test_of_a_visit_that_ended_nothing_is_shown_or_changed(new_intake: OpenIntake) -> None:
     intake = new_intake(PROFILE)
-    moved = intake.take(sams(visit(at("10:00"))), NOW, LOT)
+    moved = intake.take(lead_of_sam(visit(at("10:00"))), NOW, LOT)
     move(intake, moved, at("12:00"))
-    cancelled = intake.take(asking(visit(at("14:00")), "S1"), NOW, LOT)
+    cancelled = intake.take(lead_with_visit(visit(at("14:00")), "S1"), NOW, LOT)
     cancel(intake, cancelled)
-    erased = intake.take(asking(visit(at("16:00")), "S1"), NOW, LOT)
+    erased = intake.take(lead_with_visit(visit(at("16:00")), "S1"), NOW, LOT)
     lock_at(SOON, intake.store, "ridgeline", erase_lead, erased["lead_id"])
-    begun = intake.take(asking(visit(at("09:00")), "S1"), NOW, LOT)
+    begun = intake.take(lead_with_visit(visit(at("09:00")), "S1"), NOW, LOT)
     unknown = {"lead_id": erased["lead_id"], "appointment": begun["appointment"]}
     late = datetime.fromisoformat(at("09:00"))
     before = everything_stored(intake.url)
@@ -319,9 +324,9 @@ def test_of_a_visit_that_ended_nothing_is_shown_or_changed(new_intake: OpenIntak
         shown = see(intake, answer, late)
         assert (shown.ended, shown.free) == (why, ())
         for change in (lambda one: move(intake, one, at("17:00"), late), lambda one: cancel(intake, one, late)):
-            with pytest.raises(VisitEnded) as refused:
+            with pytest.raises(VisitIsOver) as refused:
                 change(answer)
             assert refused.value.why == why
-    with pytest.raises(VisitEnded):
+    with pytest.raises(VisitIsOver):
         withdraw(intake, erased, "email")
     assert everything_stored(intake.url) == before

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 from sqlalchemy import Connection, create_engine, event, func, select
-from tests.delivery.crm import profile_of, sams
+from tests.delivery.crm import lead_of_sam, profile_of
 from tests.skills.intake_setup import EMPTY_LOT, TOKEN, IntakeSetup, caller_with, open_intake
 from tests.skills.sample_dealers import a_lead
 from tests.storage.calls import at_time, list_leads, read
@@ -18,7 +18,7 @@ from tests.storage.calls import at_time, list_leads, read
 from dealer_agent.dealers.profile import HttpChannel
 from dealer_agent.leads.received_lead import PreparedLead
 from dealer_agent.protocol.errors import IdempotencyConflict
-from dealer_agent.protocol.response_bodies import SkillResponse
+from dealer_agent.protocol.response_bodies import SkillResult
 from dealer_agent.protocol.skill import LeadSubmitRequest
 from dealer_agent.storage.database_url import database_url as parsed_url
 from dealer_agent.storage.leads.stored_leads import get_lead
@@ -69,7 +69,7 @@ class Group:
                 found.append(type(failure).__name__)
             else:
                 answer = future.result()
-                assert isinstance(answer, SkillResponse)
+                assert isinstance(answer, SkillResult)
                 found.append(msgspec.json.decode(answer.data))
         return found
 
@@ -116,6 +116,7 @@ def fail() -> None:
     raise SampleFailureError
 
 
+@pytest.mark.both_databases
 @pytest.mark.requirement("durable-before-answer")
 def test_a_job_that_fails_after_it_stored_something_leaves_the_others_stored_once(intake: IntakeSetup) -> None:
     with group_of(intake) as group:
@@ -134,11 +135,12 @@ def test_a_job_that_fails_after_it_stored_something_leaves_the_others_stored_onc
     assert (report.rows, report.first_broken) == (4, None)
 
 
+@pytest.mark.both_databases
 @pytest.mark.requirement("duplicate-same-token")
 def test_leads_of_one_person_in_one_group_are_duplicates_of_the_first(intake: IntakeSetup) -> None:
     with group_of(intake) as group:
         for text in ("Is it there?", "Is it there?", "Call me."):
-            group.take(sams(message=text))
+            group.take(lead_of_sam(message=text))
         group.take(a_lead())
     answers = group.answers()
     assert [answer["status"] for answer in answers if isinstance(answer, dict)] == [
@@ -158,6 +160,7 @@ def test_leads_of_one_person_in_one_group_are_duplicates_of_the_first(intake: In
     assert read(intake.store, PROFILE.id, verify_chain).problem is None
 
 
+@pytest.mark.both_databases
 @pytest.mark.requirement("idempotency-same-payload")
 def test_one_key_twice_in_one_group_makes_one_lead(intake: IntakeSetup) -> None:
     same = a_lead(idempotency_key="key")
@@ -172,15 +175,16 @@ def test_one_key_twice_in_one_group_makes_one_lead(intake: IntakeSetup) -> None:
     assert counts(intake) == {"leads": 3, "lead_contacts": 6, "consent_events": 3, "outbox": 3, "idempotency": 1}
 
 
+@pytest.mark.both_databases
 @pytest.mark.requirement("withdrawal-lasts")
 def test_a_withdrawal_counts_for_the_leads_behind_it_in_its_group(intake: IntakeSetup) -> None:
     """The vehicles differ, so each is a lead of its own."""
-    first = id_of(intake.take(sams(), NOW))
+    first = id_of(intake.take(lead_of_sam(), NOW))
     at = NOW - timedelta(hours=1)
     with group_of(intake) as group:
-        group.take(sams(message="before", vehicle_of_interest={"stock": "A"}))
+        group.take(lead_of_sam(message="before", vehicle_of_interest={"stock": "A"}))
         group.add(lambda tx: record_withdrawal_event(at_time(tx, at), first, ["email"], by="Alex", reason=None))
-        group.take(sams(message="after", vehicle_of_interest={"stock": "B"}))
+        group.take(lead_of_sam(message="after", vehicle_of_interest={"stock": "B"}))
     before, _, after = (future.result(60) for future in group.futures)
     channels = []
     for answer in (before, after):
@@ -218,6 +222,7 @@ def test_the_rows_of_a_group_of_new_leads_are_written_together(sqlite_url: str) 
     )
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize(("later", "status"), [("12:00", "proposed"), ("12:15", "proposed"), ("12:30", "confirmed")])
 def test_leads_of_one_group_do_not_get_one_place_twice(intake: IntakeSetup, later: str, status: str) -> None:
     """A visit of half an hour takes the only place at its time, also from a visit that only overlaps with it."""

@@ -180,6 +180,7 @@ def test_with_a_token_the_key_belongs_to_the_token(database_url: str) -> None:
         assert sample_dealer.send(lead | {"source_agent": "Renamed"}, token=tokens[0]).code == "IDEMPOTENCY_CONFLICT"
 
 
+@pytest.mark.both_databases
 @pytest.mark.requirement("idempotency-same-payload")
 def test_identical_leads_at_once_are_stored_once_and_answered_alike(sample_dealer: SampleDealer) -> None:
     for number, binding in enumerate(BINDINGS, 1):
@@ -190,6 +191,7 @@ def test_identical_leads_at_once_are_stored_once_and_answered_alike(sample_deale
         assert len(sample_dealer.get_lead(records[0].lead_id).consents) == 1
 
 
+@pytest.mark.both_databases
 @pytest.mark.requirement("duplicate-same-token")
 def test_identical_leads_without_a_key_at_once_are_one_lead_and_its_duplicates(sample_dealer: SampleDealer) -> None:
     answers = sample_dealer.send_together([a_lead()] * 25)

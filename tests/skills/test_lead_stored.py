@@ -115,6 +115,7 @@ def test_a_vehicle_that_is_not_in_stock_is_stored_only_encrypted(sample_dealer: 
     assert msgspec.json.decode(kept.payload)["vehicle_of_interest"] == own
 
 
+@pytest.mark.both_databases
 @pytest.mark.requirement("refused-not-stored")
 def test_of_a_refused_lead_only_code_and_time_are_stored(database_url: str) -> None:
     mark = "SECRETMARK"
@@ -290,6 +291,7 @@ def test_the_reply_to_a_duplicate_says_so(sqlite_dealer: SampleDealer) -> None:
     assert "has your earlier request" in second
 
 
+@pytest.mark.both_databases
 @pytest.mark.requirement("duplicate-same-token")
 def test_who_writes_with_a_number_that_a_duplicate_brought_is_the_same_customer(sample_dealer: SampleDealer) -> None:
     ids = [
@@ -350,6 +352,7 @@ def test_a_changed_message_or_appointment_is_added_to_the_first_lead_with_a_cons
     assert json.loads(kept.lead.payload or b"")["message"] == "Is it there?"
 
 
+@pytest.mark.both_databases
 def test_many_leads_at_once_are_each_stored_once(sample_dealer: SampleDealer) -> None:
     payloads = [a_lead(message=str(number)) for number in range(60)]
     answers = sample_dealer.send_together(payloads)
@@ -359,6 +362,7 @@ def test_many_leads_at_once_are_each_stored_once(sample_dealer: SampleDealer) ->
     assert kept == {lead_id: payload["message"] for lead_id, payload in zip(ids, payloads, strict=True)}
 
 
+@pytest.mark.both_databases
 def test_a_consent_that_expires_in_the_middle_of_others_spoils_none_of_them(sample_dealer: SampleDealer) -> None:
     """Leads are committed in groups: a refused one leaves nothing behind, and the others are kept."""
     good = [a_lead(idempotency_key=f"good {number}") for number in range(10)]
@@ -368,6 +372,7 @@ def test_a_consent_that_expires_in_the_middle_of_others_spoils_none_of_them(samp
     assert len(sample_dealer.list_leads()) == 10
 
 
+@pytest.mark.both_databases
 @pytest.mark.requirement("error-internal-error")
 def test_a_lead_that_cannot_be_stored_is_an_internal_error_and_may_be_sent_again(sample_dealer: SampleDealer) -> None:
     lead = a_lead(idempotency_key="key-1", message="SECRETMARK")

@@ -18,19 +18,19 @@ TAKES_A_LEAD_AND_DIES = """
 import os, signal, sys
 from tests.skills.sample_dealers import a_lead, open_sample_dealer
 
-with open_sample_dealer(sys.argv[1]) as sample_dealer:
-    answers = [sample_dealer.send(a_lead()), *sample_dealer.send_together([a_lead() for _ in range(20)])]
-    for answer in answers:
-        print(answer.data["lead_id"])
+with open_sample_dealer(sys.argv[1]) as sqlite, open_sample_dealer(sys.argv[2]) as postgresql:
+    for dealer in (sqlite, postgresql):
+        answers = [dealer.send(a_lead()), *dealer.send_together([a_lead() for _ in range(20)])]
+        print(*(answer.data["lead_id"] for answer in answers))
     sys.stdout.flush()
     os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
 @pytest.mark.requirement("durable-before-answer")
-def test_what_was_answered_outlives_the_process_that_answered_it(database_url: str) -> None:
+def test_what_was_answered_outlives_the_process_that_answered_it(sqlite_url: str, postgresql_url: str) -> None:
     process = subprocess.run(
-        [sys.executable, "-c", TAKES_A_LEAD_AND_DIES, database_url],
+        [sys.executable, "-c", TAKES_A_LEAD_AND_DIES, sqlite_url, postgresql_url],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
@@ -39,7 +39,8 @@ def test_what_was_answered_outlives_the_process_that_answered_it(database_url: s
         check=False,
     )
     assert process.returncode == -signal.SIGKILL, process.stderr
-    answered = process.stdout.split()
-    assert len(answered) == 21
-    with Store.open(database_url, CIPHER) as store:
-        assert {lead.lead_id for lead in read(store, "ridgeline", list_leads, 1000)} == set(answered)
+    answered = [line.split() for line in process.stdout.splitlines()]
+    assert [len(each) for each in answered] == [21, 21]
+    for url, lead_ids in zip((sqlite_url, postgresql_url), answered, strict=True):
+        with Store.open(url, CIPHER) as store:
+            assert {lead.lead_id for lead in read(store, "ridgeline", list_leads, 1000)} == set(lead_ids)

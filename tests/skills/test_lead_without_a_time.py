@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from tests.skills.intake_setup import TOKEN, IntakeSetup
 from tests.skills.sample_dealers import consent, customer
-from tests.skills.visiting import LOT, NOW, asking, at, rooftop, visit
+from tests.skills.visiting import LOT, NOW, at, lead_with_visit, rooftop, visit
 from tests.storage.calls import list_leads, lock_at, read
 
 from dealer_agent.dealers.profile import Policies, Profile, VisitRules
@@ -34,12 +34,12 @@ senders = pytest.mark.parametrize("token", [TOKEN, None], ids=["token", "no toke
 
 def keyed(**members: Any) -> dict[str, Any]:
     """A lead with a key that asks for the one time."""
-    return asking(visit(at("09:00")), idempotency_key="key-1", **members)
+    return lead_with_visit(visit(at("09:00")), idempotency_key="key-1", **members)
 
 
 def taken(intake: IntakeSetup) -> dict[str, Any]:
     """Somebody else has the one time."""
-    return intake.take(asking(visit(at("09:00"))), NOW, LOT)
+    return intake.take(lead_with_visit(visit(at("09:00"))), NOW, LOT)
 
 
 def refused(
@@ -99,6 +99,7 @@ def test_a_retry_books_a_time_that_became_free_on_the_same_lead(new_intake: Open
     assert len(stored(intake, lead_id).consents) == 1
 
 
+@pytest.mark.both_databases
 @pytest.mark.requirement("idempotency-unavailable")
 def test_a_retry_does_not_check_the_consent_again_and_sends_no_mail_after_it_expired(new_intake: OpenIntake) -> None:
     """The lead was taken with a valid consent. Its end takes the channels away, and not the visit."""

@@ -104,6 +104,7 @@ def fill(at: IntakeSetup, found_by: list[str], token: str | None) -> None:
             tx.connection.execute(text(f"ANALYZE {table}"))
 
 
+@pytest.mark.both_databases
 @pytest.mark.requirement("repeated-leads-bounded")
 @pytest.mark.parametrize(
     ("token", "appointment"),
@@ -136,6 +137,7 @@ def test_the_next_lead_costs_the_same_after_20_000_leads_of_the_same_contact(
     assert min(costs[2:]) < 2 * max(costs[:2]) + 500, costs
 
 
+@pytest.mark.both_databases
 def test_the_mails_to_an_address_are_counted_at_the_same_cost(new_intake: OpenIntake) -> None:
     at = new_intake(PROFILE, confirms_by_mail=True)
     lead = a_lead(customer=customer(email=WHO["email"]))

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from tests.skills.intake_setup import TOKEN, IntakeSetup
 from tests.skills.sample_dealers import a_lead
-from tests.skills.test_cancellation import WITH_PEOPLE, id_of, sams
+from tests.skills.test_cancellation import WITH_PEOPLE, id_of, lead_of_sam
 from tests.skills.test_customer_actions import cancel as customer_cancels
-from tests.skills.visiting import LOT, NOW, asking, at, visit
+from tests.skills.visiting import LOT, NOW, at, lead_with_visit, visit
 from tests.storage.calls import list_leads, lock_at, read, read_at
 
 from dealer_agent.lead_intake.decisions import Decided, Decisions
@@ -86,12 +86,13 @@ def seen_by_staff(intake: IntakeSetup) -> list[Any]:
 NOTHING = [[], [], [], [], (0, 0, 0, 0)]
 
 
+@pytest.mark.both_databases
 @pytest.mark.requirement("quarantine-holds")
 @pytest.mark.parametrize("token", [TOKEN, None])
 def test_nobody_gets_or_sees_the_lead_of_a_sender_in_quarantine_and_its_visit_has_its_places(
     intake: IntakeSetup, token: str | None
 ) -> None:
-    answer = intake.take(sams(visit(at("10:00"))), NOW, LOT, token=token, quarantined=True)
+    answer = intake.take(lead_of_sam(visit(at("10:00"))), NOW, LOT, token=token, quarantined=True)
     assert answer["appointment"]["status"] == "confirmed"
     assert intake.places("test_drive") > 0
     assert sent(intake) == []
@@ -104,13 +105,13 @@ def test_nobody_gets_or_sees_the_lead_of_a_sender_in_quarantine_and_its_visit_ha
 @pytest.mark.parametrize("token", [TOKEN, None])
 def test_a_release_sends_what_the_arrival_would_have_sent(new_intake: OpenIntake, token: str | None) -> None:
     intake = new_intake(WITH_PEOPLE, confirms_by_mail=True)
-    answer = intake.take(sams(visit(at("10:00"))), NOW, LOT, token=token, quarantined=True)
+    answer = intake.take(lead_of_sam(visit(at("10:00"))), NOW, LOT, token=token, quarantined=True)
     done = release(intake, answer)
     assert done is not None
     held, seen = sent(intake), seen_by_staff(intake)
     assert done.deliveries == len(held) > 0
     assert release(intake, answer) is None, "nothing is sent twice"
-    other = intake.take(asking(visit(at("12:00")), "S1"), NOW, LOT, token=token)
+    other = intake.take(lead_with_visit(visit(at("12:00")), "S1"), NOW, LOT, token=token)
     assert sorted(held * 2) == sent(intake)
     assert seen[0] == [answer["lead_id"]]
     assert seen[1] == [id_of(answer)]
@@ -120,7 +121,7 @@ def test_a_release_sends_what_the_arrival_would_have_sent(new_intake: OpenIntake
 
 @pytest.mark.requirement("quarantine-additions")
 def test_what_the_sender_adds_waits_too_and_a_release_sends_it_with_the_rest(intake: IntakeSetup) -> None:
-    first = sams(visit(at("10:00")))
+    first = lead_of_sam(visit(at("10:00")))
     answer = intake.take(first, NOW, LOT, quarantined=True)
     for quarantined in (True, False):
         moved = first | {"message": f"Later, please: {quarantined}", "appointment": visit(at("12:00"))}
@@ -136,9 +137,10 @@ def test_what_the_sender_adds_waits_too_and_a_release_sends_it_with_the_rest(int
     assert len(lead.events) == 2
 
 
+@pytest.mark.both_databases
 @pytest.mark.requirement("quarantine-additions")
 def test_a_lead_that_staff_have_waits_again_when_its_sender_in_quarantine_adds_to_it(intake: IntakeSetup) -> None:
-    first = sams(visit(at("10:00")))
+    first = lead_of_sam(visit(at("10:00")))
     answer = intake.take(first, NOW, LOT)
     before = sent(intake)
     added = intake.take(first | {"message": "Buy my pills."}, LATER, LOT, quarantined=True)
@@ -158,13 +160,13 @@ def test_a_lead_that_staff_have_waits_again_when_its_sender_in_quarantine_adds_t
 
 
 @pytest.mark.requirement("quarantine-refusal")
-def test_a_refusal_frees_the_places_and_tells_nobody_and_is_final(intake: IntakeSetup) -> None:
-    answer = intake.take(sams(visit(at("10:00"))), NOW, LOT, quarantined=True)
+def test_refusing_a_lead_frees_its_places_notifies_nobody_and_is_final(intake: IntakeSetup) -> None:
+    answer = intake.take(lead_of_sam(visit(at("10:00"))), NOW, LOT, quarantined=True)
     done = refuse(intake, answer)
     assert done is not None
     assert [each.appointment_id for each in done.cancelled] == [id_of(answer)]
     assert intake.places("test_drive") == 0
-    assert intake.take(asking(visit(at("10:00"))), NOW, LOT)["appointment"]["status"] == "confirmed"
+    assert intake.take(lead_with_visit(visit(at("10:00"))), NOW, LOT)["appointment"]["status"] == "confirmed"
     assert {delivery.lead_id for delivery in intake.deliveries()}.isdisjoint({answer["lead_id"]})
     assert answer["lead_id"] not in seen_by_staff(intake)[0]
     assert waiting(intake) == []
@@ -177,7 +179,7 @@ def test_a_refusal_frees_the_places_and_tells_nobody_and_is_final(intake: Intake
 
 @pytest.mark.requirement("quarantine-additions")
 def test_what_comes_after_a_refusal_waits_for_a_person_again(intake: IntakeSetup) -> None:
-    first = sams(visit(at("10:00")))
+    first = lead_of_sam(visit(at("10:00")))
     answer = intake.take(first, NOW, LOT, quarantined=True)
     refuse(intake, answer)
     intake.take(first | {"message": "Are you there?"}, LATER, LOT)
@@ -189,9 +191,10 @@ def test_what_comes_after_a_refusal_waits_for_a_person_again(intake: IntakeSetup
     assert seen_by_staff(intake) == NOTHING
 
 
+@pytest.mark.both_databases
 @pytest.mark.requirement("quarantine-release")
 def test_a_visit_whose_time_passed_meanwhile_is_one_that_staff_must_arrange(intake: IntakeSetup) -> None:
-    answer = intake.take(sams(visit(at("10:00"))), NOW, LOT, quarantined=True)
+    answer = intake.take(lead_of_sam(visit(at("10:00"))), NOW, LOT, quarantined=True)
     done = release(intake, answer, NOW + timedelta(days=3))
     assert done is not None
     assert [each.appointment_id for each in done.passed] == [id_of(answer)]
@@ -205,7 +208,7 @@ def test_a_visit_whose_time_passed_meanwhile_is_one_that_staff_must_arrange(inta
 
 @pytest.mark.outside_protocol("staff")
 def test_staff_cannot_change_a_visit_that_is_held_and_its_customer_can(intake: IntakeSetup) -> None:
-    answer = intake.take(sams(visit(at("10:00"))), NOW, LOT, quarantined=True)
+    answer = intake.take(lead_of_sam(visit(at("10:00"))), NOW, LOT, quarantined=True)
     with pytest.raises(ChangeRefused, match=f"dealer-agent leads show {answer['lead_id']}"):
         intake.cancel_visit(answer, LATER)
     customer_cancels(intake, answer)
@@ -215,7 +218,7 @@ def test_staff_cannot_change_a_visit_that_is_held_and_its_customer_can(intake: I
 
 @pytest.mark.requirement("quarantine-holds")
 def test_an_erasure_of_a_lead_that_waits_notifies_nobody_and_ends_the_wait(intake: IntakeSetup) -> None:
-    answer = intake.take(sams(visit(at("10:00"))), NOW, LOT, quarantined=True)
+    answer = intake.take(lead_of_sam(visit(at("10:00"))), NOW, LOT, quarantined=True)
     lock_at(LATER, intake.store, "ridgeline", lambda tx: erase(tx, answer["lead_id"], WITH_PEOPLE, consent_too=False))
     assert sent(intake) == []
     assert intake.places("test_drive") == 0
@@ -223,9 +226,10 @@ def test_an_erasure_of_a_lead_that_waits_notifies_nobody_and_ends_the_wait(intak
     assert release(intake, answer) is None
 
 
+@pytest.mark.both_databases
 @pytest.mark.outside_protocol("disposal")
 def test_a_lead_that_waits_too_long_is_disposed_of_by_age_as_any_other(intake: IntakeSetup) -> None:
-    intake.take(sams(visit(at("10:00"))), NOW, LOT, quarantined=True)
+    intake.take(lead_of_sam(visit(at("10:00"))), NOW, LOT, quarantined=True)
     much_later = NOW + timedelta(days=10)
     done = dispose(
         intake.store,
@@ -240,8 +244,8 @@ def test_a_lead_that_waits_too_long_is_disposed_of_by_age_as_any_other(intake: I
 
 @pytest.mark.requirement("quarantine-holds")
 def test_a_lead_of_another_sender_is_not_said_to_be_of_the_same_person_as_one_that_waits(intake: IntakeSetup) -> None:
-    intake.take(sams(visit(at("10:00"))), NOW, LOT, quarantined=True)
-    other = intake.take(sams(visit(at("12:00"))), NOW, LOT, token=None)
+    intake.take(lead_of_sam(visit(at("10:00"))), NOW, LOT, quarantined=True)
+    other = intake.take(lead_of_sam(visit(at("12:00"))), NOW, LOT, token=None)
     lead = read(intake.store, "ridgeline", get_lead, other["lead_id"])
     assert lead is not None
     assert lead.lead.may_be_same_person_as is None
@@ -249,15 +253,16 @@ def test_a_lead_of_another_sender_is_not_said_to_be_of_the_same_person_as_one_th
 
 @pytest.mark.requirement("quarantine-holds")
 def test_a_part_of_a_visit_that_a_sender_in_quarantine_moves_waits_with_it(intake: IntakeSetup) -> None:
-    drive = intake.take(sams(visit(at("10:00"), duration_minutes=30), stock="S1"), NOW, LOT)
-    part = intake.take(sams(visit(at("10:00"), kind="trade_in"), stock=None), NOW, LOT)
+    drive = intake.take(lead_of_sam(visit(at("10:00"), duration_minutes=30), stock="S1"), NOW, LOT)
+    part = intake.take(lead_of_sam(visit(at("10:00"), kind="trade_in"), stock=None), NOW, LOT)
     assert part["appointment"]["status"] == "confirmed"
     before = sent(intake)
-    intake.take(sams(visit(at("12:00")), stock="S1"), LATER, LOT, quarantined=True)
+    intake.take(lead_of_sam(visit(at("12:00")), stock="S1"), LATER, LOT, quarantined=True)
     assert sent(intake) == before
     assert set(waiting(intake)) == {drive["lead_id"], part["lead_id"]}
 
 
+@pytest.mark.both_databases
 @pytest.mark.outside_protocol("alerts")
 def test_waiting_leads_are_counted_by_sender(intake: IntakeSetup) -> None:
     intake.take(a_lead(), NOW, quarantined=True)
@@ -268,6 +273,7 @@ def test_waiting_leads_are_counted_by_sender(intake: IntakeSetup) -> None:
     assert [(each.caller, each.number, each.oldest) for each in found] == [(CALLER, 2, NOW), (None, 1, LATER)]
 
 
+@pytest.mark.both_databases
 @pytest.mark.requirement("quarantine-release")
 def test_of_two_people_who_release_a_lead_at_once_one_does(intake: IntakeSetup) -> None:
     answers = [intake.take(a_lead(), NOW, quarantined=True) for _ in range(5)]
@@ -277,9 +283,10 @@ def test_of_two_people_who_release_a_lead_at_once_one_does(intake: IntakeSetup) 
     assert len(sent(intake)) == len(answers)
 
 
+@pytest.mark.both_databases
 @pytest.mark.requirement("quarantine-release")
 def test_a_release_that_is_stopped_in_the_middle_has_done_nothing(intake: IntakeSetup) -> None:
-    answer = intake.take(sams(visit(at("10:00"))), NOW, LOT, quarantined=True)
+    answer = intake.take(lead_of_sam(visit(at("10:00"))), NOW, LOT, quarantined=True)
 
     def release_and_fail(tx: Transaction) -> None:
         assert Decisions(tx, CONTEXT, "kim").release(answer["lead_id"]) is not None
@@ -294,7 +301,7 @@ def test_a_release_that_is_stopped_in_the_middle_has_done_nothing(intake: Intake
 
 @pytest.mark.requirement("quarantine-holds")
 def test_a_delivery_from_before_the_quarantine_says_nothing_that_came_later(intake: IntakeSetup) -> None:
-    first = sams(visit(at("10:00"))) | {"message": "Hello."}
+    first = lead_of_sam(visit(at("10:00"))) | {"message": "Hello."}
     answer = intake.take(first, NOW, LOT)
     intake.take(first | {"message": "Buy my pills.", "appointment": visit(at("12:00"))}, LATER, LOT, quarantined=True)
     with intake.store.read("ridgeline", LATER) as tx:

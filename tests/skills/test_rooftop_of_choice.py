@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.skills.intake_setup import IntakeSetup
 from tests.skills.sample_dealers import SampleDealer, a_lead
-from tests.skills.visiting import LOT, NOW, PROFILE, asking, at, visit
+from tests.skills.visiting import LOT, NOW, PROFILE, at, lead_with_visit, visit
 from tests.storage.calls import read
 
 from dealer_agent.leads.lead_response import NAME_LENGTH
@@ -77,9 +77,9 @@ def test_an_appraisal_is_no_part_of_a_test_drive_at_another_rooftop_than_the_buy
 ) -> None:
     intake = new_intake(PROFILE)
     sam = a_lead()["customer"]
-    intake.take(asking(visit(at("10:00")), "S1", customer=sam), NOW, LOT)
+    intake.take(lead_with_visit(visit(at("10:00")), "S1", customer=sam), NOW, LOT)
     wish = {"vehicle_of_interest": {"rooftop": "Ridgeline West"}}
-    appraisal = asking(visit(at("10:00"), "trade_in"), None, customer=sam) | wish
+    appraisal = lead_with_visit(visit(at("10:00"), "trade_in"), None, customer=sam) | wish
     answer = intake.take(appraisal, NOW, LOT)
     (kept,) = intake.visits_of(answer["lead_id"])
     assert (kept.rooftop, kept.shares) == ("Ridgeline West", None)

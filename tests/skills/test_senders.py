@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from tests.skills.intake_setup import TOKEN, IntakeSetup
 from tests.skills.sample_dealers import a_lead, customer
-from tests.skills.visiting import LOT, NOW, PROFILE, asking, at, visit, windows
+from tests.skills.visiting import LOT, NOW, PROFILE, at, lead_with_visit, visit, windows
 from tests.storage.calls import lock_at, read, read_at
 from tests.storage.samples import NO_NOTICES
 
@@ -24,7 +24,7 @@ from dealer_agent.leads.received_lead import contact_points
 from dealer_agent.leads.records import MOST_ADDITIONS
 from dealer_agent.leads.spreadsheet import cells
 from dealer_agent.protocol.requests import Customer
-from dealer_agent.protocol.response_bodies import SkillResponse
+from dealer_agent.protocol.response_bodies import SkillResult
 from dealer_agent.storage.deliveries.notices import withdraw
 from dealer_agent.storage.leads.lead_record import lead_details
 from dealer_agent.storage.leads.stored_leads import find_leads_of, get_lead
@@ -55,7 +55,7 @@ strangers = pytest.mark.parametrize(("token", "other_token", "named", "agent"), 
 
 def drive(time: str | None, who: dict[str, Any] = VICTIM, **members: Any) -> dict[str, Any]:
     """A lead of a customer who asks for a test drive of one vehicle."""
-    return asking(visit(time), "S1", customer=who, **members)
+    return lead_with_visit(visit(time), "S1", customer=who, **members)
 
 
 def seen(intake: IntakeSetup, lead_id: str) -> object:
@@ -66,7 +66,7 @@ def seen(intake: IntakeSetup, lead_id: str) -> object:
     return whole, render_adf(lead_view(whole, PROFILE)), sorted(sent)
 
 
-def data_of(answer: SkillResponse) -> dict[str, Any]:
+def data_of(answer: SkillResult) -> dict[str, Any]:
     data: dict[str, Any] = msgspec.json.decode(answer.data)
     return data
 
@@ -166,7 +166,7 @@ def test_without_a_token_the_same_sender_adds_a_message_and_a_visit_that_is_only
 def test_without_a_token_the_rooftop_of_the_first_lead_is_not_disclosed(new_intake: OpenIntake) -> None:
     """It may be the one that the customer visits."""
     intake = new_intake(PROFILE)
-    first = intake.take(asking(visit(at("10:00"), "trade_in"), None, customer=VICTIM), NOW, LOT, token=None)
+    first = intake.take(lead_with_visit(visit(at("10:00"), "trade_in"), None, customer=VICTIM), NOW, LOT, token=None)
     assert first["dealer"]["name"] == "Ridgeline South"
     again = intake.take(a_lead(customer=VICTIM), SOON, LOT, token=None)
     assert (again["status"], again["dealer"]["name"]) == ("duplicate", "Ridgeline North")
@@ -192,7 +192,9 @@ def test_an_appraisal_is_no_part_of_a_test_drive_that_another_sender_asked_for(
     intake = new_intake(PROFILE)
     intake.take(drive(at("10:00")), NOW, LOT, token=token)
     whole_week = windows((at("09:00"), "2026-03-09T18:00:00-06:00"), kind="trade_in")
-    answer = intake.take(asking(whole_week, None, customer=named, source_agent=agent), SOON, LOT, token=other_token)
+    answer = intake.take(
+        lead_with_visit(whole_week, None, customer=named, source_agent=agent), SOON, LOT, token=other_token
+    )
     (kept,) = intake.visits_of(answer["lead_id"])
     assert (kept.kind, kept.shares) == ("trade_in", None)
 
@@ -202,7 +204,7 @@ def test_without_a_token_an_appraisal_is_part_of_no_test_drive(new_intake: OpenI
     intake = new_intake(PROFILE)
     intake.take(drive(at("10:00")), NOW, LOT, token=None)
     whole_week = windows((at("09:00"), "2026-03-09T18:00:00-06:00"), kind="trade_in")
-    answer = intake.take(asking(whole_week, None, customer=VICTIM), SOON, LOT, token=None)
+    answer = intake.take(lead_with_visit(whole_week, None, customer=VICTIM), SOON, LOT, token=None)
     assert answer["appointment"]["confirmed_window"]["start"] == at("09:00"), "the first that is free"
     (kept,) = intake.visits_of(answer["lead_id"])
     assert kept.shares is None

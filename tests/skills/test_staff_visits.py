@@ -11,7 +11,7 @@ import pytest
 from tests.skills.intake_setup import IntakeSetup
 from tests.skills.sample_dealers import consent, customer
 from tests.skills.test_cancellation import SAM, WITH_PEOPLE, OpenIntake, id_of, waiting_deliveries
-from tests.skills.visiting import LOT, NOW, PROFILE, asking, at, visit, windows
+from tests.skills.visiting import LOT, NOW, PROFILE, at, lead_with_visit, visit, windows
 from tests.storage.calls import lock_at
 
 from dealer_agent.leads.records import VisitRecord
@@ -36,7 +36,7 @@ class Staff:
         return self.setup.intake.change_visit(how, notify=notify, now=now)
 
     def take(self, appointment: dict[str, Any] | None, stock: str | None = "S1", **members: Any) -> dict[str, Any]:
-        lead = asking(appointment or {}, stock, **(SAM | members))
+        lead = lead_with_visit(appointment or {}, stock, **(SAM | members))
         if appointment is None:
             del lead["appointment"]
         taken = self.setup.take(lead, NOW, LOT)
@@ -150,7 +150,7 @@ def test_a_time_outside_the_rules_is_refused_unless_it_is_forced(staff: Staff, t
         staff.change(lambda visits: visits.move(id_of(taken), time))
     forced = ChosenTime(start=time.start, forced=True)
     done = staff.change(lambda visits: visits.move(id_of(taken), forced))
-    assert [each.startswith(why) for each in done.beyond] == [True]
+    assert [each.startswith(why) for each in done.broken_rules] == [True]
     assert [each.starts_at for each in staff.booked(taken["lead_id"])] == [time.start]
     assert [each.status for each in staff.setup.visits_of(other["lead_id"])] == ["confirmed"]
 
@@ -159,7 +159,7 @@ def test_a_time_outside_the_rules_is_refused_unless_it_is_forced(staff: Staff, t
 def test_a_forced_time_that_breaks_no_rule_breaks_none(staff: Staff) -> None:
     lead_id = staff.take(None)["lead_id"]
     done = staff.change(lambda visits: visits.arrange(lead_id, "test_drive", time_at("10:00", forced=True)))
-    assert done.beyond == ()
+    assert done.broken_rules == ()
 
 
 @pytest.mark.requirement("staff-visits-rules")
@@ -206,6 +206,7 @@ def test_a_mistake_about_the_end_of_a_visit_can_be_corrected(staff: Staff) -> No
     assert [each.status for each in staff.setup.visits_of(taken["lead_id"])] == ["done"]
 
 
+@pytest.mark.both_databases
 @pytest.mark.requirement("staff-visits-close")
 def test_an_appraisal_is_closed_with_the_test_drive_that_it_is_part_of(staff: Staff) -> None:
     drive = staff.take(visit(at("10:00")))

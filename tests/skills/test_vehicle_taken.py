@@ -14,7 +14,7 @@ from tests.skills.intake_setup import IntakeSetup
 from tests.skills.sample_dealers import customer
 from tests.skills.test_cancellation import OpenIntake, id_of
 from tests.skills.test_customer_actions import cancel, move, see
-from tests.skills.visiting import LOT, NOW, asking, at, listing, rooftop, visit, windows
+from tests.skills.visiting import LOT, NOW, at, lead_with_visit, listing, rooftop, visit, windows
 from tests.soak import examples
 from tests.storage.calls import lock_at
 
@@ -29,7 +29,7 @@ from dealer_agent.storage.privacy.erasure import erase_lead
 from dealer_agent.storage.schema import appointments, places
 from dealer_agent.visits.booking import MOST_DRIVES
 from dealer_agent.visits.changes import ChangeRefused, ChosenTime
-from dealer_agent.visits.customer_changes import TimeNotFree, VisitEnded
+from dealer_agent.visits.customer_changes import TimeNotFree, VisitIsOver
 
 pytestmark = pytest.mark.requirement("one-vehicle-one-buyer")
 
@@ -58,7 +58,7 @@ def intake(new_intake: OpenIntake) -> IntakeSetup:
 
 def book(intake: IntakeSetup, clock: str, stock: str = "N1", lot: Catalogue = LOT, **members: Any) -> dict[str, Any]:
     """The response to a new customer who wants to drive a vehicle."""
-    return intake.take(asking(visit(at(clock)), stock, **members), NOW, lot)
+    return intake.take(lead_with_visit(visit(at(clock)), stock, **members), NOW, lot)
 
 
 def status(answer: dict[str, Any]) -> str:
@@ -81,7 +81,7 @@ def test_two_buyers_do_not_get_one_vehicle_at_overlapping_times(intake: IntakeSe
     assert status(book(intake, "10:00")) == "confirmed"
     late = book(intake, "10:30")
     assert late["appointment"]["proposed_times"] == [at("09:00"), at("11:00"), at("11:30")]
-    by_window = intake.take(asking(windows((at("09:30"), at("11:00")))), NOW, LOT)
+    by_window = intake.take(lead_with_visit(windows((at("09:30"), at("11:00")))), NOW, LOT)
     assert [slot["start"] for slot in by_window["appointment"]["proposed_slots"]] == [
         at("09:00"),
         at("11:00"),
@@ -92,7 +92,11 @@ def test_two_buyers_do_not_get_one_vehicle_at_overlapping_times(intake: IntakeSe
 
 
 def test_another_kind_of_visit_and_a_drive_without_a_vehicle_take_none(intake: IntakeSetup) -> None:
-    taken = asking(visit(at("10:00"), "sales")), asking(visit(at("10:00")), None), asking(visit(at("10:00")), None)
+    taken = (
+        lead_with_visit(visit(at("10:00"), "sales")),
+        lead_with_visit(visit(at("10:00")), None),
+        lead_with_visit(visit(at("10:00")), None),
+    )
     for lead in taken:
         assert status(intake.take(lead, NOW, LOT)) == "confirmed"
     assert vehicle_times(intake) == {}
@@ -106,22 +110,22 @@ def test_a_vehicle_without_a_free_time_is_no_time_at_all(new_intake: OpenIntake)
     lot = Catalogue.build([listing("N1", "Ridgeline North")])
     whole_week = windows((at("09:00", 2), at("23:00", 9)))
     for _ in range(7):
-        assert status(intake.take(asking(whole_week), NOW, lot)) == "confirmed"
+        assert status(intake.take(lead_with_visit(whole_week), NOW, lot)) == "confirmed"
     with pytest.raises(AppointmentTimeUnavailable):
-        intake.take(asking(whole_week), NOW, lot)
+        intake.take(lead_with_visit(whole_week), NOW, lot)
 
 
 @pytest.mark.requirement("vehicle-in-demand")
 def test_many_strangers_do_not_take_a_vehicle_for_weeks(intake: IntakeSetup) -> None:
     """Staff arrange what is over the bound. Other vehicles are not affected, and a confirmed drive can be moved."""
     whole_week = windows((at("09:00", 2), at("23:00", 9)))
-    taken = [intake.take(asking(whole_week), NOW, LOT) for _ in range(63)]
+    taken = [intake.take(lead_with_visit(whole_week), NOW, LOT) for _ in range(63)]
     assert [status(answer) for answer in taken] == ["confirmed"] * MOST_DRIVES + ["requested"] * (63 - MOST_DRIVES)
     assert [len(quarters) for quarters in vehicle_times(intake).values()] == [4 * MOST_DRIVES]
     assert status(book(intake, "10:00", "N2")) == "confirmed"
     move(intake, taken[0], at("16:00", 6))
     cancel(intake, taken[1])
-    assert [status(intake.take(asking(whole_week), NOW, LOT)) for _ in range(2)] == ["confirmed", "requested"]
+    assert [status(intake.take(lead_with_visit(whole_week), NOW, LOT)) for _ in range(2)] == ["confirmed", "requested"]
 
 
 @pytest.mark.parametrize(
@@ -136,7 +140,7 @@ def test_a_vehicle_is_one_whatever_names_it_and_wherever_it_is(intake: IntakeSet
         for place in ("Ridgeline North", "Ridgeline South")
     )
     assert status(book(intake, "10:00", "N9", here)) == "confirmed"
-    second = intake.take(asking(visit(at("10:00")), None, vehicle_of_interest=named), NOW, there)
+    second = intake.take(lead_with_visit(visit(at("10:00")), None, vehicle_of_interest=named), NOW, there)
     assert (status(second), second["dealer"]["name"]) == ("proposed", "Ridgeline South")
 
 
@@ -192,6 +196,7 @@ steps = st.one_of(
 )
 
 
+@pytest.mark.both_databases
 @settings(
     max_examples=examples(20),
     deadline=None,
@@ -205,7 +210,7 @@ def test_whatever_buyers_customers_and_staff_do_no_vehicle_has_two_visits_at_onc
     answers: list[dict[str, Any]] = []
     for what, clock, which, minutes in steps:
         if what == "book":
-            answers.append(intake.take(asking(visit(at(clock), duration_minutes=minutes), which), NOW, LOT))
+            answers.append(intake.take(lead_with_visit(visit(at(clock), duration_minutes=minutes), which), NOW, LOT))
         elif answers:
             _change(intake, what, clock, answers[which % len(answers)])
     with create_engine(parsed_url(intake.url)).connect() as connection:
@@ -240,5 +245,5 @@ def _change(intake: IntakeSetup, what: str, clock: str, answer: dict[str, Any]) 
             intake.intake.change_visit(
                 lambda staff: getattr(staff, again)(newest.appointment_id, time), notify=False, now=SOON
             )
-    except (TimeNotFree, VisitEnded, ChangeRefused):
+    except (TimeNotFree, VisitIsOver, ChangeRefused):
         pass

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 from tests.skills.intake_setup import IntakeSetup
-from tests.skills.visiting import LOT, NOW, PROFILE, asking, at, visit
+from tests.skills.visiting import LOT, NOW, PROFILE, at, lead_with_visit, visit
 
 from dealer_agent.dealers.opening import Holidays, SpecialDay, WeekHours
 from dealer_agent.dealers.profile import VisitRules
@@ -55,7 +55,7 @@ def test_a_visit_lies_inside_one_stretch_of_the_hours_of_its_day(new_intake: Ope
         "2026-04-02T17:00:00-05:00": "confirmed",
         "2026-04-03T10:00:00-05:00": "proposed",
     }
-    given = {time: intake.take(asking(visit(time)), NOW, LOT)["appointment"]["status"] for time in asked}
+    given = {time: intake.take(lead_with_visit(visit(time)), NOW, LOT)["appointment"]["status"] for time in asked}
     assert given == asked
 
 
@@ -66,7 +66,7 @@ def test_the_message_names_the_closing_time_after_midnight_and_the_opening_after
     told = {}
     for hours_later in (3.5, 12, 16, 48):
         now = NOW + timedelta(hours=hours_later)
-        message = intake.answer(asking(visit(kind="service")), now, LOT).message
+        message = intake.answer(lead_with_visit(visit(kind="service")), now, LOT).message
         assert message is not None
         told[hours_later] = message.split("service visit. ")[1]
     assert told == {

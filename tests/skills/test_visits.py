@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from tests.skills.intake_setup import IntakeSetup
 from tests.skills.sample_dealers import BINDINGS, SampleDealer, a_lead, consent, customer, open_sample_dealer
-from tests.skills.visiting import LOT, NOW, PROFILE, asking, at, rooftop, visit, windows
+from tests.skills.visiting import LOT, NOW, PROFILE, at, lead_with_visit, rooftop, visit, windows
 from tests.storage.calls import read
 
 from dealer_agent.dealers.profile import Deliver, Profile, VisitRules
@@ -46,7 +46,7 @@ def test_a_free_time_is_confirmed_in_the_form_in_which_it_was_asked(
     new_intake: OpenIntake, appointment: dict[str, Any], expected: dict[str, Any], starts: float
 ) -> None:
     intake = new_intake(PROFILE)
-    lead = asking(appointment)
+    lead = lead_with_visit(appointment)
     answer = intake.take(lead, NOW, LOT)
     assert answer["status"] == "received"
     reply = answer["appointment"]
@@ -68,12 +68,12 @@ def test_a_free_time_is_confirmed_in_the_form_in_which_it_was_asked(
 )
 def test_a_taken_time_is_not_given_again_and_three_near_ones_are_proposed(new_intake: OpenIntake) -> None:
     intake = new_intake(PROFILE)
-    assert intake.take(asking(visit(at("12:00"))), NOW, LOT)["appointment"]["status"] == "confirmed"
-    late = intake.take(asking(visit(at("12:30")), stock="N2"), NOW, LOT)
+    assert intake.take(lead_with_visit(visit(at("12:00"))), NOW, LOT)["appointment"]["status"] == "confirmed"
+    late = intake.take(lead_with_visit(visit(at("12:30")), stock="N2"), NOW, LOT)
     assert late["status"] == "received"
     assert late["appointment"]["status"] == "proposed"
     assert late["appointment"]["proposed_times"] == [at("11:00"), at("13:00"), at("13:30")]
-    by_window = intake.take(asking(windows((at("12:00"), at("13:00")))), NOW, LOT)
+    by_window = intake.take(lead_with_visit(windows((at("12:00"), at("13:00")))), NOW, LOT)
     assert by_window["appointment"]["proposed_slots"] == [
         {"start": at("10:30"), "end": at("11:30")},
         {"start": at("11:00"), "end": at("12:00")},
@@ -84,7 +84,7 @@ def test_a_taken_time_is_not_given_again_and_three_near_ones_are_proposed(new_in
         assert (kept.status, kept.starts_at) == ("proposed", None)
     for time in ("11:00", "13:00"):
         # What was only proposed is nobody's.
-        assert intake.take(asking(visit(at(time))), NOW, LOT)["appointment"]["status"] == "confirmed"
+        assert intake.take(lead_with_visit(visit(at(time))), NOW, LOT)["appointment"]["status"] == "confirmed"
 
 
 @pytest.mark.requirement("confirm-notice", "confirm-in-hours")
@@ -100,7 +100,7 @@ def test_a_taken_time_is_not_given_again_and_three_near_ones_are_proposed(new_in
 def test_nothing_is_confirmed_before_the_notice_or_outside_the_hours(
     new_intake: OpenIntake, time: str, proposed: list[str]
 ) -> None:
-    reply = new_intake(PROFILE).take(asking(visit(time)), NOW, LOT)["appointment"]
+    reply = new_intake(PROFILE).take(lead_with_visit(visit(time)), NOW, LOT)["appointment"]
     assert (reply["status"], reply["proposed_times"]) == ("proposed", proposed)
 
 
@@ -123,7 +123,7 @@ def test_the_vehicles_rooftop_is_visited_else_the_first_that_books_such_visits(
 ) -> None:
     """A kind of visit that the rooftop does not book is arranged by people: `requested`."""
     intake = new_intake(PROFILE)
-    answer = intake.take(asking(visit(at("10:00"), kind), stock), NOW, LOT)
+    answer = intake.take(lead_with_visit(visit(at("10:00"), kind), stock), NOW, LOT)
     assert (answer["dealer"]["name"], answer["appointment"]["status"]) == (place, status)
     (kept,) = intake.visits_of(answer["lead_id"])
     assert (kept.rooftop, kept.status) == (place, status)
@@ -153,22 +153,22 @@ def test_the_vehicles_rooftop_is_visited_else_the_first_that_books_such_visits(
 )
 def test_whatever_time_is_asked_for_there_is_an_answer(new_intake: OpenIntake, appointment: dict[str, Any]) -> None:
     """A time in the past is no error, nor is any other (docs/protocol.md#appointments)."""
-    reply = new_intake(PROFILE).take(asking(appointment), NOW, LOT)["appointment"]
+    reply = new_intake(PROFILE).take(lead_with_visit(appointment), NOW, LOT)["appointment"]
     assert (reply["status"], len(reply.get("proposed_times") or reply["proposed_slots"])) == ("proposed", 3)
 
 
 def test_every_moment_between_now_and_the_end_of_time_is_the_earliest_that_is_free(new_intake: OpenIntake) -> None:
     wide = windows(("0002-01-01T00:00:00Z", "9998-12-31T23:59:59Z"))
-    reply = new_intake(PROFILE).take(asking(wide), NOW, LOT)["appointment"]
+    reply = new_intake(PROFILE).take(lead_with_visit(wide), NOW, LOT)["appointment"]
     assert reply["confirmed_window"] == {"start": at("11:00", 2), "end": at("12:00", 2)}
 
 
 @pytest.mark.requirement("no-time-requested")
 def test_a_visit_without_a_time_takes_no_place(new_intake: OpenIntake) -> None:
     intake = new_intake(PROFILE)
-    reply = intake.take(asking(visit()), NOW, LOT)["appointment"]
+    reply = intake.take(lead_with_visit(visit()), NOW, LOT)["appointment"]
     assert reply == {"appointment_id": reply["appointment_id"], "status": "requested"}
-    assert intake.take(asking(visit(at("10:00"))), NOW, LOT)["appointment"]["status"] == "confirmed"
+    assert intake.take(lead_with_visit(visit(at("10:00"))), NOW, LOT)["appointment"]["status"] == "confirmed"
 
 
 FULL = Profile(
@@ -183,9 +183,9 @@ FULL = Profile(
 @pytest.mark.requirement("error-appointment-time-unavailable", "no-time-available")
 def test_where_no_time_is_left_the_lead_is_kept_and_delivered_and_the_error_names_it(new_intake: OpenIntake) -> None:
     intake = new_intake(FULL)
-    first = intake.take(asking(visit(at("09:00"))), NOW, LOT)
+    first = intake.take(lead_with_visit(visit(at("09:00"))), NOW, LOT)
     assert first["appointment"]["status"] == "confirmed"
-    lead = asking(visit(at("09:00")), message="Hello")
+    lead = lead_with_visit(visit(at("09:00")), message="Hello")
     with pytest.raises(AppointmentTimeUnavailable) as refused:
         intake.take(lead, NOW, LOT)
     lead_id = refused.value.details["lead_id"]
@@ -248,12 +248,12 @@ def test_a_lead_goes_to_its_rooftops_channels_its_people_and_where_agreed_to_the
 
 def test_the_message_has_the_time_on_the_rooftops_clock(new_intake: OpenIntake) -> None:
     intake = new_intake(PROFILE)
-    lead = asking(visit("2026-03-03T16:00:00Z"), trade_in={"make": "Ford"})
+    lead = lead_with_visit(visit("2026-03-03T16:00:00Z"), trade_in={"make": "Ford"})
     assert intake.answer(lead, NOW, LOT).message == (
         "Your test drive of the 2024 Honda Civic is confirmed for Tuesday, March 3 at 10:00 AM (Central time) "
         "at Ridgeline North. Your trade-in will be appraised during the same visit."
     )
-    assert intake.answer(asking(visit(at("10:00"))), NOW, LOT).message == (
+    assert intake.answer(lead_with_visit(visit(at("10:00"))), NOW, LOT).message == (
         "Ridgeline North has your request. "
         "Your test drive of the 2024 Honda Civic cannot be booked for the time you asked for. "
         "You could come on Tuesday, March 3 at 9:00 AM, Tuesday, March 3 at 11:00 AM, or "
@@ -274,7 +274,7 @@ def a_customer() -> dict[str, Any]:
 
 def test_a_trade_in_beside_a_test_drive_is_part_of_the_visit(new_intake: OpenIntake) -> None:
     intake = new_intake(PROFILE)
-    answer = intake.take(asking(visit(at("10:00")), "S1", trade_in={"make": "Ford"}), NOW, LOT)
+    answer = intake.take(lead_with_visit(visit(at("10:00")), "S1", trade_in={"make": "Ford"}), NOW, LOT)
     assert [kept.kind for kept in intake.visits_of(answer["lead_id"])] == ["test_drive"]
 
 
@@ -309,8 +309,8 @@ def test_a_later_appraisal_whose_time_lies_in_the_customers_test_drive_shares_it
 ) -> None:
     """With the same lead (one vehicle) or with another of theirs (none): it takes no place of its own."""
     intake = new_intake(PROFILE)
-    drive = intake.take(asking(visit(at("10:00")), "S1", **a_customer()), NOW, LOT)
-    answer = intake.take(asking(appointment, stock, **a_customer()), NOW + timedelta(minutes=1), LOT)
+    drive = intake.take(lead_with_visit(visit(at("10:00")), "S1", **a_customer()), NOW, LOT)
+    answer = intake.take(lead_with_visit(appointment, stock, **a_customer()), NOW + timedelta(minutes=1), LOT)
     assert (answer["lead_id"] == drive["lead_id"]) == (stock == "S1")
     reply = answer["appointment"]
     assert reply == {"appointment_id": reply["appointment_id"], "status": "confirmed"} | expected
@@ -333,8 +333,8 @@ def test_an_appraisal_is_no_part_of_a_test_drive_where_none_are_booked_or_elsewh
     new_intake: OpenIntake, drive: str, stock: str | None, place: str, status: str
 ) -> None:
     intake = new_intake(PROFILE)
-    intake.take(asking(visit(at("10:00")), drive, **a_customer()), NOW, LOT)
-    appraisal = intake.take(asking(visit(at("10:00"), TRADE), stock, **a_customer()), NOW, LOT)
+    intake.take(lead_with_visit(visit(at("10:00")), drive, **a_customer()), NOW, LOT)
+    appraisal = intake.take(lead_with_visit(visit(at("10:00"), TRADE), stock, **a_customer()), NOW, LOT)
     assert (appraisal["dealer"]["name"], appraisal["appointment"]["status"]) == (place, status)
     assert [one.shares for one in intake.visits_of(appraisal["lead_id"]) if one.kind == "trade_in"] == [None]
 

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from tests.skills.intake_setup import TOKEN, IntakeSetup
 from tests.skills.sample_dealers import a_lead, consent, customer
-from tests.skills.visiting import LOT, NOW, PROFILE, asking, visit
+from tests.skills.visiting import LOT, NOW, PROFILE, lead_with_visit, visit
 from tests.storage.calls import list_leads, lock_at, read
 from tests.storage.samples import NO_NOTICES
 
@@ -95,6 +95,7 @@ def test_a_lead_is_taken_while_one_channel_reaches_the_customer(
             intake.take(again, LATER, LOT)
 
 
+@pytest.mark.both_databases
 @strangers
 @pytest.mark.requirement("consent-reachable", "duplicate-stranger")
 def test_no_answer_discloses_to_a_stranger_that_the_customer_withdrew(
@@ -105,7 +106,7 @@ def test_no_answer_discloses_to_a_stranger_that_the_customer_withdrew(
     revoked(intake, a_lead(customer=SAM), ["email", "phone", "sms"], token)
 
     def told(person: dict[str, Any]) -> list[tuple[str, str | None]]:
-        lead = asking(visit(), "S1", customer=person, source_agent=agent)
+        lead = lead_with_visit(visit(), "S1", customer=person, source_agent=agent)
         answers = [intake.answer(lead, LATER + timedelta(minutes=turn), LOT, token=other_token) for turn in range(3)]
         return [(msgspec.json.decode(answer.data)["status"], answer.message) for answer in answers]
 
@@ -122,7 +123,9 @@ def test_no_answer_discloses_it_to_a_stranger_whose_lead_was_stored_before(
 ) -> None:
     """The withdrawal counts for the stranger's lead, too."""
     intake = new_intake(PROFILE)
-    leads = [asking(visit(), "S1", customer=customer(email=f"{name}@example.com")) for name in ("sam", "nobody")]
+    leads = [
+        lead_with_visit(visit(), "S1", customer=customer(email=f"{name}@example.com")) for name in ("sam", "nobody")
+    ]
     mine, _ = (intake.take(lead, NOW, LOT, token=other_token)["lead_id"] for lead in leads)
     revoked(intake, a_lead(customer=SAM), ["email", "phone", "sms"], TOKEN)
     assert read(intake.store, "ridgeline", allowed_channels, mine, LATER) == frozenset(), "nobody contacts the customer"
@@ -151,6 +154,7 @@ def test_a_withdrawal_counts_for_every_stored_lead_with_a_contact_point_of_the_c
     assert read(intake.store, "ridgeline", verify_chain).problem is None
 
 
+@pytest.mark.both_databases
 @pytest.mark.requirement("withdrawal-lasts")
 def test_after_an_erasure_the_old_consent_allows_no_channel_for_any_sender(new_intake: OpenIntake) -> None:
     """Until the customer agrees anew."""

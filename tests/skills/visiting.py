@@ -8,13 +8,7 @@ from msgspec import UNSET, UnsetType
 from tests.skills.sample_dealers import a_lead
 
 from dealer_agent.dealers.opening import WeekHours
-from dealer_agent.dealers.profile import (
-    DealerRooftop,
-    Deliver,
-    FolderChannel,
-    Profile,
-    VisitRules,
-)
+from dealer_agent.dealers.profile import DealerRooftop, Deliver, FolderChannel, Profile, VisitRules
 from dealer_agent.inventory.catalogue import Catalogue, Listing
 from dealer_agent.protocol.requests import VisitKind
 from dealer_agent.protocol.vehicle import Vehicle
@@ -97,7 +91,7 @@ def windows(*stretches: tuple[str, str], kind: str = "test_drive", **members: An
     return {"appointment_type": kind, "requested_windows": asked} | members
 
 
-def asking(appointment: dict[str, Any], stock: str | None = "N1", **members: Any) -> dict[str, Any]:
+def lead_with_visit(appointment: dict[str, Any], stock: str | None = "N1", **members: Any) -> dict[str, Any]:
     """A lead of a new customer who asks for a visit to see a vehicle, or none."""
     wish = {} if stock is None else {"vehicle_of_interest": {"stock": stock}}
     return a_lead(appointment=appointment, **wish, **members)

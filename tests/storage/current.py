@@ -72,7 +72,7 @@ class Schemas:
         yield
         del _LENT[url]
         definitions = self._definitions.pop(name, None)
-        if definitions is not None and definitions == self._read_definitions(name) and self._empty(name):
+        if definitions is not None and definitions == self.read_definitions(name) and self.empty(name):
             spare = f"spare_{uuid4().hex}"
             self._run("ALTER SCHEMA {} RENAME TO {}", name, spare)
             self.spare.append(spare)
@@ -83,7 +83,7 @@ class Schemas:
     def make_current(self, url: str) -> bool:
         """Whether the schema at `url` was empty. It is current then."""
         name = url.rpartition("search_path%3D")[2]
-        if self._read_definitions(name):
+        if self.read_definitions(name):
             return False
         if self.spare:
             spare = self.spare.pop()
@@ -92,10 +92,11 @@ class Schemas:
             self._definitions[name] = self._definitions.pop(spare)
         else:
             migrate(url)
-            self._definitions[name] = self._read_definitions(name)
+            self._definitions[name] = self.read_definitions(name)
         return True
 
-    def _empty(self, name: str) -> bool:
+    def empty(self, name: str) -> bool:
+        """Deletes all rows of a schema. False if there is too much in it."""
         size = self._connection.execute(_READ_SIZE, [name]).fetchone()
         if size is None or size[0] > MOST_BYTES:
             return False
@@ -107,7 +108,8 @@ class Schemas:
             self._connection.execute(sql.SQL(";").join(sql.SQL("DELETE FROM {}").format(table) for table in tables))
         return True
 
-    def _read_definitions(self, name: str) -> list[tuple[int, str]]:
+    def read_definitions(self, name: str) -> list[tuple[int, str]]:
+        """What changes with each change of a table or an index of a schema, or of the rights to a table."""
         return self._connection.execute(_READ_DEFINITIONS, [name]).fetchall()
 
     def _run(self, statement: str, *names: str) -> None:

@@ -56,7 +56,7 @@ def pytest_configure(config: pytest.Config) -> None:
             if problem is not None:
                 raise pytest.UsageError(problem)
         # As root the server runs as another user, and opens up the folders above its own: so it gets one under /tmp.
-        os.environ[_FOLDER] = tempfile.mkdtemp(prefix="dealer-agent-postgresql-")
+        os.environ[_FOLDER] = tempfile.mkdtemp(prefix="dealer-agent-postgresql-", dir="/tmp")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -136,7 +136,7 @@ class PostgreSQL:
 @contextmanager
 def own_postgresql() -> Iterator[PostgreSQL]:
     """A server for a block."""
-    folder = Path(tempfile.mkdtemp(prefix="dealer-agent-postgresql-"))
+    folder = Path(tempfile.mkdtemp(prefix="dealer-agent-postgresql-", dir="/tmp"))
     server = PostgreSQL(folder / "data")
     try:
         yield server
@@ -184,17 +184,28 @@ def url_of(server: str, schema: str) -> str:
     return f"{server}{joint}options={quote(f'-csearch_path={schema}')}"
 
 
-@contextmanager
-def fresh_schema(server: str) -> Iterator[str]:
-    """The URL of an empty schema on a PostgreSQL server, for a block."""
+def make_schema(server: str) -> str:
+    """Makes an empty schema on a PostgreSQL server, and returns its name."""
     schema = f"test_{uuid4().hex}"
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f'CREATE SCHEMA "{schema}"'.encode())
-    yield url_of(server, schema)
+    return schema
+
+
+def drop_schema(server: str, schema: str) -> None:
+    """Drops a schema with all that is in it."""
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute("SET lock_timeout = '120s'")
         connection.execute("SET client_min_messages = warning")
         connection.execute(f'DROP SCHEMA "{schema}" CASCADE'.encode())
+
+
+@contextmanager
+def fresh_schema(server: str) -> Iterator[str]:
+    """The URL of an empty schema on a PostgreSQL server, for a block."""
+    schema = make_schema(server)
+    yield url_of(server, schema)
+    drop_schema(server, schema)
 
 
 @pytest.fixture(scope="session")

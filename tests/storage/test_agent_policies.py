@@ -1,6 +1,7 @@
 """The policies of agents and their history, on each database."""
 
 import pytest
+from tests.soak import sqlite_first
 from tests.storage.calls import read, write_at
 from tests.storage.samples import DEALER, MONDAY, TUESDAY
 
@@ -18,6 +19,7 @@ AGENT = "https://agent.example"
 LIMITED = Policy("limit", frozenset({"inventory.search"}), (("inventory.search", "1/minute"),), 5)
 
 
+@sqlite_first()
 @pytest.mark.requirement("policies")
 def test_the_last_change_of_an_agent_holds_and_the_others_are_its_history(store: Store) -> None:
     write_at(MONDAY, store, DEALER, set_policy, AGENT, LIMITED, actor="ann", reason="new")
@@ -39,6 +41,7 @@ def test_a_forgotten_policy_does_not_hold_and_stays_in_the_history(store: Store)
     assert [change.policy for change in read(store, DEALER, policy_history, AGENT, 9)] == [None, Policy("block")]
 
 
+@sqlite_first()
 @pytest.mark.requirement("policies")
 def test_policies_belong_to_their_dealer_or_to_the_installation(store: Store) -> None:
     write_at(MONDAY, store, DEALER, set_policy, AGENT, Policy("block"), actor="ann")
@@ -48,6 +51,7 @@ def test_policies_belong_to_their_dealer_or_to_the_installation(store: Store) ->
     assert read(store, ALL_DEALERS, read_policies) == {AGENT: Policy("quarantine")}
 
 
+@sqlite_first()
 @pytest.mark.requirement("policy-changes")
 def test_a_change_counts_as_one_of_the_tokens(store: Store) -> None:
     for number, policy in enumerate((Policy("block"), Policy("allow"), None), 1):
@@ -56,6 +60,7 @@ def test_a_change_counts_as_one_of_the_tokens(store: Store) -> None:
     assert read(store, "lakeside", read_revision).tokens == 0
 
 
+@sqlite_first()
 @pytest.mark.requirement("request-bounds")
 def test_the_agents_with_a_policy_are_bounded(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agent_policies, "MOST_POLICIES", 2)

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 
 import pytest
 from sqlalchemy import text
+from tests.soak import sqlite_first
 from tests.storage.calls import at_time, lock_at, read_at, write_at
 from tests.storage.samples import DEALER, MONDAY, first_answer, import_rows, row, stock_of, storing
 
@@ -52,6 +53,7 @@ def filled(store: Store, writer: LeadWriter) -> Store:
     return store
 
 
+@sqlite_first()
 @pytest.mark.requirement("clock-doubtful")
 @pytest.mark.parametrize("noted", [True, False], ids=["the service ran", "the service never ran"])
 @pytest.mark.parametrize("now", [AHEAD, BEHIND], ids=["ahead", "behind"])
@@ -66,6 +68,7 @@ def test_a_clock_that_is_wrong_by_800_days_deletes_nothing(
     assert counts(filled) == [1, 1, 1, 1]
 
 
+@sqlite_first()
 def test_rows_that_are_stored_while_the_clock_is_wrong_do_not_make_it_plausible(
     filled: Store, writer: LeadWriter
 ) -> None:
@@ -87,6 +90,7 @@ def test_a_person_who_confirms_the_clock_lets_disposal_go_on(filled: Store) -> N
     dispose_at(filled, AHEAD + DAY)
 
 
+@sqlite_first()
 def test_a_corrected_clock_is_plausible_at_once(filled: Store) -> None:
     write_at(MONDAY, filled, DEALER, trust_clock)
     with pytest.raises(ClockDoubtful):
@@ -94,6 +98,7 @@ def test_a_corrected_clock_is_plausible_at_once(filled: Store) -> None:
     purge_at(filled, MONDAY + DAY)
 
 
+@sqlite_first()
 @pytest.mark.parametrize(
     ("now", "believed"),
     [
@@ -110,28 +115,33 @@ def test_a_service_may_be_off_for_two_weeks_and_clocks_may_differ_by_a_day(
     assert (read_at(now, store, DEALER, clock_problem) is None) is believed
 
 
+@sqlite_first()
 def test_a_clock_that_is_behind_a_little_does_not_set_the_trusted_time_back(store: Store) -> None:
     write_at(MONDAY, store, DEALER, trust_clock)
     write_at(MONDAY - BACKWARD, store, DEALER, trust_clock)
     assert read_at(MONDAY + FORWARD, store, DEALER, clock_problem) is None
 
 
+@sqlite_first()
 def test_the_clock_of_a_service_that_runs_for_years_stays_plausible(filled: Store) -> None:
     for days in range(0, 800, 7):
         purge_at(filled, MONDAY + timedelta(days=days))
     assert counts(filled)[1:3] == [0, 0]
 
 
+@sqlite_first()
 def test_any_clock_is_plausible_for_a_dealer_without_rows(store: Store) -> None:
     assert read_at(AHEAD, store, DEALER, clock_problem) is None
 
 
+@sqlite_first()
 def test_each_dealer_has_a_trusted_time_of_its_own(filled: Store) -> None:
     write_at(AHEAD, filled, "lakeside", confirm_clock)
     with pytest.raises(ClockDoubtful):
         dispose_at(filled, AHEAD)
 
 
+@sqlite_first()
 def test_an_import_at_a_wrong_time_forgets_no_sold_unit(store: Store) -> None:
     import_rows(store, [row("V1"), row("V2")], at=MONDAY)
     import_rows(store, [row("V2")], at=MONDAY + DAY)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, text
-from tests.soak import examples
+from tests.soak import examples, sqlite_first
 from tests.storage.calls import at_time, lock_at, read, with_cipher
 from tests.storage.samples import (
     CIPHER,
@@ -68,14 +68,17 @@ def changed(store: Store, *statements: str, **values: Any) -> ChainReport:
     return read(store, DEALER, verify_chain)
 
 
+@sqlite_first()
 def test_a_chain_that_nobody_touched_is_whole(chained: Store) -> None:
     assert read(chained, DEALER, verify_chain) == ChainReport(rows=5, erased=0, first_broken=None, problem=None)
 
 
+@sqlite_first()
 def test_a_dealer_without_leads_has_an_empty_chain(store: Store) -> None:
     assert read(store, "nobody", verify_chain) == ChainReport(rows=0, erased=0, first_broken=None, problem=None)
 
 
+@sqlite_first()
 def test_each_dealer_has_a_chain_of_its_own(chained: Store, writer: LeadWriter) -> None:
     def job(tx: Transaction) -> None:
         agreed = consent()
@@ -89,6 +92,7 @@ def test_each_dealer_has_a_chain_of_its_own(chained: Store, writer: LeadWriter) 
     assert read(chained, DEALER, verify_chain).rows == 5
 
 
+@sqlite_first()
 def test_a_revocation_says_who_noted_it_and_why(chained: Store) -> None:
     found = read(chained, DEALER, get_lead, "L1")
     assert found is not None
@@ -98,6 +102,7 @@ def test_a_revocation_says_who_noted_it_and_why(chained: Store) -> None:
     assert (revoked.consent_text, revoked.request_hash, revoked.granted_at) == (None, None, None)
 
 
+@sqlite_first()
 def test_nothing_is_revoked_of_a_lead_that_does_not_exist(chained: Store) -> None:
     with pytest.raises(StorageError, match="refused a statement"):
         lock_at(TUESDAY, chained, DEALER, withdraw, "NONE", ["email"], by="Alex", reason=None, profile=NO_NOTICES)
@@ -119,6 +124,7 @@ CHANGED_COLUMNS = {
 }
 
 
+@sqlite_first()
 @pytest.mark.parametrize("column", CHANGED_COLUMNS)
 def test_a_changed_column_shows_at_its_event(chained: Store, column: str) -> None:
     found = changed(
@@ -130,6 +136,7 @@ def test_a_changed_column_shows_at_its_event(chained: Store, column: str) -> Non
     assert found.problem
 
 
+@sqlite_first()
 def test_every_column_of_an_event_is_bound(chained: Store) -> None:
     """The table above is complete; number and dealer are the row's place in the chain."""
     assert {column.name for column in consent_events.columns} == {*CHANGED_COLUMNS, "dealer_id", "number"}
@@ -141,6 +148,7 @@ SET_BACK = """
 """
 
 
+@sqlite_first()
 @pytest.mark.parametrize(
     ("statements", "first_broken", "words"),
     [
@@ -226,6 +234,7 @@ def test_a_chain_that_was_written_again_without_the_key_fails_verification(
     assert "not the one that was written" in found.problem
 
 
+@sqlite_first()
 def test_what_only_the_seal_prevents_is_possible_with_the_key(chained: Store) -> None:
     """So it is the key that makes the difference in the test above."""
     with chained.write(DEALER) as tx:
@@ -233,6 +242,7 @@ def test_what_only_the_seal_prevents_is_possible_with_the_key(chained: Store) ->
     assert read(chained, DEALER, verify_chain).problem is None
 
 
+@sqlite_first()
 def test_events_that_come_later_do_not_hide_what_was_cut_off(chained: Store, writer: LeadWriter) -> None:
     changed(chained, DROP_LAST, SET_BACK)
     writer.submit(DEALER, storing("L4")).result(60)  # No lead is lost to it.
@@ -240,6 +250,7 @@ def test_events_that_come_later_do_not_hide_what_was_cut_off(chained: Store, wri
     assert (found.rows, found.first_broken) == (5, 6)
 
 
+@sqlite_first()
 def test_a_job_that_fails_leaves_no_gap_in_the_chain(store: Store, writer: LeadWriter) -> None:
     """Its savepoint is rolled back, and with it the end that the next job of the same transaction would go on from."""
 
@@ -276,6 +287,7 @@ def event(channels: str, expires: int | None = None) -> tuple[str, tuple[str, ..
     return channels[0], tuple(letters[letter] for letter in channels[1:]), expires
 
 
+@sqlite_first()
 @pytest.mark.parametrize(
     ("events", "allowed"),
     [
@@ -303,6 +315,7 @@ def test_a_customer_may_be_contacted_by_what_was_granted_and_not_revoked(
     assert read(store, DEALER, allowed_channels, "L2", MONDAY) == set()
 
 
+@sqlite_first()
 @pytest.mark.parametrize(
     ("granted_at", "allowed"),
     [
@@ -323,6 +336,7 @@ def test_a_revoked_channel_is_not_used_for_a_consent_from_before_the_revocation(
     assert read(store, DEALER, allowed_channels, "L1", WEDNESDAY) == allowed
 
 
+@sqlite_first()
 def test_nobody_is_contacted_once_erased(chained: Store) -> None:
     assert read(chained, DEALER, allowed_channels, "L1", MONDAY) == {"email"}
     lock_at(TUESDAY, chained, DEALER, erase_lead, "L1")
@@ -364,6 +378,7 @@ properties = settings(
 )
 
 
+@sqlite_first()
 @properties
 @given(steps=steps)
 def test_after_any_events_the_chain_is_valid_and_allows_the_right_channels(store: Store, steps: list[Any]) -> None:
@@ -441,6 +456,7 @@ def test_any_change_of_any_value_shows(store: Store, data: st.DataObject) -> Non
         assert verify_chain(tx).first_broken == number
 
 
+@sqlite_first()
 def test_a_dealers_events_are_numbered_without_gaps_in_two_stores(database_url: str, store: Store) -> None:
     """The second store's connection remembers no end of the chain, or an old one: the lock shows the new one."""
     with Store.open(database_url, CIPHER) as other:

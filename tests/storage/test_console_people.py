@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from tests.soak import sqlite_first
 
 from dealer_agent.storage.console import people, sign_ins
 from dealer_agent.storage.console.people import Person
@@ -77,6 +78,7 @@ def test_an_invitation_expires(store: Store, sam: Person) -> None:
         assert sign_ins.list_invitations(tx, "north") == []
 
 
+@sqlite_first()
 def test_a_newer_invitation_replaces_the_older_one(store: Store, sam: Person) -> None:
     with store.write(OWNER, NOW) as tx:
         for token in (b"old", b"new"):
@@ -85,6 +87,7 @@ def test_a_newer_invitation_replaces_the_older_one(store: Store, sam: Person) ->
         assert sign_ins.find_invitation(tx, b"new") is not None
 
 
+@sqlite_first()
 def test_a_session_ends_after_twelve_hours_without_use(store: Store, sam: Person) -> None:
     with store.write(OWNER, NOW) as tx:
         sign_ins.start_session(tx, sam.person_id, b"hash", address="", browser="", proved=True, idle=IDLE)

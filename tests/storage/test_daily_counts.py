@@ -23,10 +23,7 @@ from dealer_agent.storage.daily_counts import (
     sum_counts,
 )
 from dealer_agent.storage.leads.lead_writer import LeadWriter
-from dealer_agent.storage.leads.monthly_reports import (
-    LeadCounts,
-    count_leads,
-)
+from dealer_agent.storage.leads.monthly_reports import LeadCounts, count_leads
 from dealer_agent.storage.privacy.erasure import purge
 from dealer_agent.storage.store import Store
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from sqlalchemy import text
+from tests.soak import sqlite_first
 from tests.storage.calls import read
 from tests.storage.current import make_current
 from tests.storage.samples import CIPHER, KEYRING, MONDAY, storing
@@ -43,6 +44,7 @@ def keyring_of(store: Store, dealer_id: str) -> Keyring:
     return store.check_keys(dealer_id).keyring
 
 
+@sqlite_first()
 def test_two_dealers_have_different_keys(store: Store) -> None:
     north, south = keyring_of(store, NORTH), keyring_of(store, SOUTH)
     assert len({north.keys[0], south.keys[0], KEYRING.keys[0]}) == 3
@@ -52,6 +54,7 @@ def test_two_dealers_have_different_keys(store: Store) -> None:
     assert read(store, NORTH, get_lead, "L1") is not None
 
 
+@sqlite_first()
 def test_a_dealer_has_its_cipher_while_another_thread_forgets_it(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """No cipher is kept, as if each were forgotten at once."""
     wanted = keyring_of(store, NORTH)
@@ -61,6 +64,7 @@ def test_a_dealer_has_its_cipher_while_another_thread_forgets_it(store: Store, m
     assert keyring_of(store, NORTH) == wanted
 
 
+@sqlite_first()
 def test_the_keys_of_another_dealer_and_of_the_installation_read_nothing(store: Store) -> None:
     north = Cipher(keyring_of(store, NORTH))
     plain = north.encrypt(b"a name", "leads", "customer", NORTH, "L1")
@@ -96,6 +100,7 @@ def test_without_the_keys_of_one_dealer_the_other_is_readable_and_takes_leads(da
             refused.result(60)
 
 
+@sqlite_first()
 def test_a_dealer_whose_keys_cannot_be_decrypted_stops_no_lead_of_another(database_url: str, store: Store) -> None:
     with store.write(ALL_DEALERS) as tx:
         tx.connection.execute(
@@ -110,6 +115,7 @@ def test_a_dealer_whose_keys_cannot_be_decrypted_stops_no_lead_of_another(databa
                 each.result(60)
 
 
+@sqlite_first()
 @pytest.mark.parametrize(
     ("keyring", "failure", "words"),
     [
@@ -149,6 +155,7 @@ def test_processes_that_make_the_keys_of_a_dealer_at_once_get_the_same(database_
     assert made == [keyring_of(store, "east-motors")] * 4
 
 
+@sqlite_first()
 def test_keys_of_a_transaction_that_failed_encrypt_nothing(store: Store) -> None:
     with store.registration("east-motors") as tx:
         add_dealer(tx, b'name = "East Motors"', actor="test")
@@ -175,6 +182,7 @@ def test_a_process_reads_the_keys_again_when_a_value_names_a_key_that_it_lacks(d
     assert keyring_of(store, NORTH) == after
 
 
+@sqlite_first()
 def test_a_removed_dealer_that_is_added_again_has_other_keys(database_url: str, store: Store) -> None:
     before = keyring_of(store, NORTH)
     with Store.open(database_url, CIPHER, many_dealers=True) as other:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 import pytest
 from sqlalchemy import func, select
+from tests.soak import sqlite_first
 from tests.storage.calls import read, write
 from tests.storage.samples import MONDAY, import_rows, row, storing
 
@@ -40,6 +41,7 @@ def test_a_dealer_is_added_once_with_its_settings(store: Store) -> None:
     assert (record.number, record.actor, record.note) == (1, "Pat", "new")
 
 
+@sqlite_first()
 def test_new_settings_get_a_number_and_the_old_ones_stay(store: Store) -> None:
     add(store, "north")
     number = write(store, "north", registry.change_settings, SECOND, expected=1, actor="Sam")
@@ -51,6 +53,7 @@ def test_new_settings_get_a_number_and_the_old_ones_stay(store: Store) -> None:
         read(store, "north", registry.read_settings, 3)
 
 
+@sqlite_first()
 def test_settings_that_somebody_else_has_changed_are_not_overwritten(store: Store) -> None:
     add(store, "north")
     write(store, "north", registry.change_settings, SECOND, expected=1, actor="Sam")
@@ -59,6 +62,7 @@ def test_settings_that_somebody_else_has_changed_are_not_overwritten(store: Stor
     assert len(read(store, "north", registry.list_settings)) == 2
 
 
+@sqlite_first()
 def test_a_dealer_is_enabled_and_listed_separately(store: Store) -> None:
     add(store, "north")
     write(store, "north", registry.set_state, listed=True)
@@ -66,6 +70,7 @@ def test_a_dealer_is_enabled_and_listed_separately(store: Store) -> None:
     assert read(store, "north", registry.find_dealer) == ("north", False, True, 1, "first")
 
 
+@sqlite_first()
 def test_an_unknown_dealer_cannot_be_changed(store: Store) -> None:
     with pytest.raises(DealerUnknown, match="there is no dealer north in this installation"):
         read(store, "north", registry.find_dealer)
@@ -92,6 +97,7 @@ def test_an_installation_lists_its_dealers_and_hosts(store: Store) -> None:
     assert read(store, "south", registry.list_hosts) == ["south.example.com"]
 
 
+@sqlite_first()
 def test_a_host_belongs_to_one_dealer_also_when_many_want_it_at_once(store: Store) -> None:
     dealer_ids = [f"dealer-{number}" for number in range(6)]
     for dealer_id in dealer_ids:
@@ -135,6 +141,7 @@ def test_what_is_no_host_name_is_refused(host: str) -> None:
         canonical_host(host)
 
 
+@sqlite_first()
 def test_every_change_is_found_by_its_time_and_its_counter(store: Store) -> None:
     add(store, "north")
     add(store, "south")
@@ -159,6 +166,7 @@ def test_every_change_is_found_by_its_time_and_its_counter(store: Store) -> None
     assert changes(store, datetime.now(UTC) + timedelta(hours=1)) == []
 
 
+@sqlite_first()
 def test_an_import_is_found_by_the_time_of_the_database(store: Store) -> None:
     import_rows(store, [row("V1")], at=MONDAY)
     (change,) = changes(store)
@@ -175,6 +183,7 @@ def listening(store: Store, database_url: str) -> Iterator[psycopg.Connection]:
         yield connection
 
 
+@sqlite_first()
 def test_postgresql_announces_every_change(store: Store, listening: psycopg.Connection) -> None:
     def announces(dealer_id: str) -> bool:
         # Other tests change their dealers in the same database.

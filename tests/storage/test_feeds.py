@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 import pytest
+from tests.soak import sqlite_first
 from tests.storage.calls import read, write_at
 from tests.storage.samples import DEALER, MONDAY
 
@@ -127,6 +128,7 @@ def test_a_file_has_one_row_and_old_rows_are_forgotten(store: Store) -> None:
     assert read(store, "lakeside", list_files, None, 9) == []
 
 
+@sqlite_first()
 def test_rows_of_a_removed_feed_are_forgotten_with_those_of_another_one(store: Store) -> None:
     put(store, ROW, StoredFeed("second", "folder", 48, b"x"), StoredFeed("third", "folder", 48, b"x"))
     feed = claimed(store)

@@ -8,12 +8,12 @@ from contextlib import ExitStack, closing
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from tests.soak import SOAK
+from tests.soak import SOAK, sqlite_first
 from tests.storage.calls import read_at
 from tests.storage.current import make_current
 from tests.storage.samples import CIPHER
 
-from dealer_agent.holds import HoldAsked, HoldRules, QuotedHold, begin_hold, release_hold
+from dealer_agent.holds import HoldRequest, HoldRules, QuotedHold, begin_hold, release_hold
 from dealer_agent.protocol.errors import HoldConflict, HoldLimit, ProtocolError
 from dealer_agent.storage.errors import AlreadyStored
 from dealer_agent.storage.leads.lead_writer import LeadWriter
@@ -37,7 +37,7 @@ from dealer_agent.storage.transaction import Transaction
 
 DEALER = "test-motors"
 NOW = datetime(2026, 3, 4, 15, tzinfo=UTC)
-RULES = HoldRules(timedelta(hours=2), 5)
+RULES = HoldRules(timedelta(hours=2), 5, 99)
 AGENTS, MACHINES = 64, 2
 ROUNDS = 20 if SOAK else 3
 
@@ -48,8 +48,8 @@ def quoted(vehicle_id: str, number: int) -> StoredQuote:
     )
 
 
-def asking(agent: int, quote_id: str, key: str = "one") -> HoldAsked:
-    return HoldAsked(f"https://agent-{agent}.example", quote_id, f"{agent} {key}".encode(), quote_id.encode())
+def asking(agent: int, quote_id: str, key: str = "one") -> HoldRequest:
+    return HoldRequest(f"https://agent-{agent}.example", quote_id, f"{agent} {key}".encode(), quote_id.encode())
 
 
 def quoting(quote: StoredQuote) -> Callable[[Transaction], None]:
@@ -60,11 +60,11 @@ def releasing(held: StoredHold) -> Callable[[Transaction], QuotedHold]:
     return lambda tx: release_hold(tx, held.hold_id, held.caller)
 
 
-def holding(asked: HoldAsked, rules: HoldRules = RULES) -> Callable[[Transaction], QuotedHold]:
+def holding(asked: HoldRequest, rules: HoldRules = RULES) -> Callable[[Transaction], QuotedHold]:
     return lambda tx: begin_hold(tx, asked, rules, lambda _: True)
 
 
-def outcome(writer: LeadWriter, asked: HoldAsked, at: datetime = NOW) -> str:
+def outcome(writer: LeadWriter, asked: HoldRequest, at: datetime = NOW) -> str:
     try:
         return writer.submit(DEALER, holding(asked), at).result(60).hold.status
     except ProtocolError as refused:
@@ -95,6 +95,7 @@ def test_of_many_agents_one_holds_the_vehicle(database_url: str) -> None:
             }
 
 
+@sqlite_first()
 @pytest.mark.requirement("offer-one-hold")
 def test_the_database_refuses_a_second_hold_whatever_the_program_does(store: Store) -> None:
     """The unique index is the second line, behind the dealer's lock."""
@@ -106,6 +107,7 @@ def test_the_database_refuses_a_second_hold_whatever_the_program_does(store: Sto
             writer.submit(DEALER, lambda tx: add_hold(tx, second), NOW).result(60)
 
 
+@sqlite_first()
 @pytest.mark.requirement("offer-hold-ends")
 def test_a_hold_ends_by_the_clock_although_nobody_ends_it(store: Store) -> None:
     with closing(store.lead_writer()) as writer:
@@ -150,9 +152,10 @@ def test_staff_see_which_holds_hold_now_and_when_the_first_one_ends(store: Store
             assert held_until(tx, ["vin-1"]) == {}
 
 
+@sqlite_first()
 @pytest.mark.requirement("offer-budget")
 def test_the_budget_comes_back_after_a_day(store: Store) -> None:
-    rules = HoldRules(timedelta(minutes=5), 2)
+    rules = HoldRules(timedelta(minutes=5), 2, 99)
     with closing(store.lead_writer()) as writer:
         for number in range(4):
             quote = quoted(f"vin-{number}", number)._replace(valid_until=NOW + timedelta(days=3))
@@ -171,9 +174,10 @@ def test_the_budget_comes_back_after_a_day(store: Store) -> None:
             hold(3, NOW + timedelta(hours=24))
 
 
+@sqlite_first()
 @pytest.mark.requirement("offer-budget")
 def test_one_quick_release_a_day_gives_the_budget_back(store: Store) -> None:
-    rules = HoldRules(timedelta(hours=2), 1)
+    rules = HoldRules(timedelta(hours=2), 1, 99)
     with closing(store.lead_writer()) as writer:
         for number in range(3):
             writer.submit(DEALER, quoting(quoted(f"vin-{number}", number)), NOW).result(60)
@@ -182,6 +186,30 @@ def test_one_quick_release_a_day_gives_the_budget_back(store: Store) -> None:
             writer.submit(DEALER, releasing(held), NOW + timedelta(minutes=20)).result(60)
         with pytest.raises(HoldLimit):
             writer.submit(DEALER, holding(asking(1, "Q2", "2"), rules), NOW).result(60)
+
+
+@sqlite_first()
+@pytest.mark.requirement("offer-most-held")
+def test_all_agents_together_hold_a_bounded_number_of_vehicles(store: Store) -> None:
+    rules = HoldRules(timedelta(hours=2), 5, 3)
+    with closing(store.lead_writer()) as writer:
+        for number in range(5):
+            quote = quoted(f"vin-{number}", number)._replace(valid_until=NOW + timedelta(days=1))
+            writer.submit(DEALER, quoting(quote), NOW).result(60)
+
+        def hold(number: int, at: datetime) -> QuotedHold:
+            return writer.submit(DEALER, holding(asking(number, f"Q{number}"), rules), at).result(60)
+
+        held = [hold(number, NOW + timedelta(minutes=10 * number)).hold for number in range(3)]
+        with pytest.raises(HoldLimit) as refused:
+            hold(3, NOW + timedelta(minutes=30))
+        assert refused.value.details == {"retry_after_seconds": 90 * 60}
+        writer.submit(DEALER, releasing(held[1]), NOW + timedelta(minutes=40)).result(60)
+        hold(3, NOW + timedelta(minutes=40))
+        with pytest.raises(HoldLimit):
+            hold(4, NOW + timedelta(minutes=50))
+        # The first hold has ended by the clock.
+        hold(4, NOW + timedelta(hours=2))
 
 
 def test_offers_are_kept_for_two_years(store: Store) -> None:
@@ -207,6 +235,7 @@ def test_quotes_of_anonymous_agents_are_bounded_and_those_with_a_hold_stay(store
         assert [number for number in range(6) if find_quote(tx, f"Q{number}")] == [0, 1, 4, 5]
 
 
+@sqlite_first()
 def test_a_conflict_says_nothing_of_the_holder(store: Store) -> None:
     with closing(store.lead_writer()) as writer:
         writer.submit(DEALER, quoting(quoted("vin-1", 1)), NOW).result(60)

@@ -8,7 +8,7 @@ from itertools import count
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.soak import examples
+from tests.soak import examples, sqlite_first
 from tests.storage.calls import list_leads, read
 from tests.storage.samples import DEALER, MONDAY, TUESDAY, WEDNESDAY, WholeStock, import_rows, row, stock_of, storing
 
@@ -89,6 +89,7 @@ def test_a_reader_sees_the_old_stock_or_the_new_between_all_parts(
     }
 
 
+@sqlite_first()
 @SAME_STORE
 @given(st.lists(files, max_size=2), files, st.integers(0, 9), files)
 def test_an_import_that_crashes_leaves_the_old_stock_or_the_new_and_the_next_one_continues(

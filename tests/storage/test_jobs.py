@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 from tests.installation.platform import add, make_installation
+from tests.soak import sqlite_first
 from tests.storage.calls import write, write_at
 from tests.storage.samples import CIPHER, DEALER, MONDAY
 from tests.storage.service_role import admin_of, prepared_schema
@@ -70,6 +71,7 @@ def test_a_job_is_done_once_and_then_waits_for_its_next_time(store: Store) -> No
     assert claim(store, MONDAY + 9 * HOUR, when="now") is None, "it is gone"
 
 
+@sqlite_first()
 def test_a_process_without_the_lease_keeps_and_finishes_nothing(store: Store) -> None:
     add_at(MONDAY, store, "main")
     first = claimed(store)
@@ -84,6 +86,7 @@ def test_a_process_without_the_lease_keeps_and_finishes_nothing(store: Store) ->
     write_at(later, store, DEALER, hold_job, second)
 
 
+@sqlite_first()
 def test_a_job_is_done_early_on_request_and_by_itself_only_if_it_did_not_fail(store: Store) -> None:
     add_at(MONDAY, store, "main")
     write_at(MONDAY, store, DEALER, finish_job, claimed(store), MONDAY + HOUR, 0, None)
@@ -96,6 +99,7 @@ def test_a_job_is_done_early_on_request_and_by_itself_only_if_it_did_not_fail(st
     assert claim(store, MONDAY + 2 * LEASE, when="now") is not None
 
 
+@sqlite_first()
 def test_a_time_that_a_wrong_clock_wrote_does_not_last(store: Store) -> None:
     future = MONDAY + timedelta(days=3650)
     add_at(future, store, "main")
@@ -165,6 +169,7 @@ def test_the_due_jobs_of_all_enabled_dealers_are_found_and_one_dealer_hides_no_o
     assert {key.dealer_id for key in every} == {"north", "south", "west"}
 
 
+@sqlite_first("platform")
 def test_new_settings_of_a_dealer_add_a_job(platform: tuple[Store, Store]) -> None:
     _, service = platform
     with service.installation() as tx:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
-from tests.soak import examples
+from tests.soak import examples, sqlite_first
 from tests.storage.calls import at_time, list_leads, lock_at, read, reencrypt_all, with_cipher
 from tests.storage.contents import sealed_values
 from tests.storage.samples import (
@@ -73,6 +73,7 @@ def renewed(database_url: str, filled: Store) -> Iterator[Store]:
         yield opened
 
 
+@sqlite_first()
 def test_without_a_key_what_holds_no_customer_data_works_and_the_rest_says_what_to_do(
     database_url: str, filled: Store
 ) -> None:
@@ -94,6 +95,7 @@ def test_without_a_key_what_holds_no_customer_data_works_and_the_rest_says_what_
                 call()
 
 
+@sqlite_first()
 @pytest.mark.parametrize(
     ("cipher", "failure", "words"),
     [
@@ -120,6 +122,7 @@ def test_a_wrong_or_lost_key_is_refused_before_anything_is_read_or_written(
     assert read(filled, DEALER, list_leads, 9)[0].erased_at is None
 
 
+@sqlite_first()
 def test_a_dealers_first_key_is_noted_when_it_is_first_used(database_url: str, store: Store) -> None:
     assert store.check_keys(DEALER) is CIPHER
     with Store.open(database_url, IMPOSTOR) as other, pytest.raises(WrongKey):
@@ -131,6 +134,7 @@ def test_a_dealers_first_key_is_noted_when_it_is_first_used(database_url: str, s
         other.check_keys(DEALER)
 
 
+@sqlite_first()
 def test_a_job_of_the_lead_writer_fails_with_a_storage_error_if_a_key_is_missing_or_wrong(
     writer: LeadWriter, filled: Store
 ) -> None:
@@ -141,6 +145,7 @@ def test_a_job_of_the_lead_writer_fails_with_a_storage_error_if_a_key_is_missing
         writer.submit(DEALER, lambda tx: get_lead(with_cipher(tx, IMPOSTOR), "L1")).result(60)
 
 
+@sqlite_first()
 def test_every_encrypted_column_is_encrypted_again_by_a_change_of_keys(store: Store) -> None:
     """The columns that the schema marks as sealed are those that a key rotation encrypts again."""
     sealed = {
@@ -169,6 +174,7 @@ def test_a_change_of_keys_leaves_nothing_under_the_old_one_and_everything_as_it_
         store.check_keys(DEALER)
 
 
+@sqlite_first()
 def test_a_change_of_keys_may_stop_anywhere_and_goes_on_from_there(renewed: Store, filled: Store) -> None:
     """Each call is a transaction: whoever is killed has done all of the last one or nothing."""
     left = VALUES
@@ -200,6 +206,7 @@ def test_a_worker_that_has_not_read_the_new_keys_yet_seals_nothing_with_the_old_
     assert set(read(renewed, DEALER, keys_in_use)) == {"k-second"}
 
 
+@sqlite_first()
 def test_a_change_whose_transaction_failed_leaves_nothing_out(renewed: Store) -> None:
     change = reencrypt(renewed, DEALER, 1)
     left = VALUES - next(change)
@@ -210,6 +217,7 @@ def test_a_change_whose_transaction_failed_leaves_nothing_out(renewed: Store) ->
     assert (left, read(renewed, DEALER, keys_in_use)) == (0, {"k-second": VALUES})
 
 
+@sqlite_first()
 def test_both_keys_are_needed_until_the_change_is_done(database_url: str, renewed: Store) -> None:
     renewed.check_keys(DEALER)
     next(reencrypt(renewed, DEALER, 3))
@@ -258,6 +266,7 @@ def test_nothing_is_sealed_with_a_key_that_was_retired(writer: LeadWriter, fille
     assert read(renewed, DEALER, get_lead, "L3") is None
 
 
+@sqlite_first()
 def test_a_writer_whose_key_was_retired_takes_the_one_that_its_source_has_now(
     database_url: str, renewed: Store
 ) -> None:
@@ -288,6 +297,7 @@ def test_a_repeat_is_found_while_another_thread_drops_the_old_key(database_url: 
         assert found.result(60) == "L1"
 
 
+@sqlite_first()
 def test_a_job_encrypts_with_the_keys_that_were_checked_for_it(database_url: str, filled: Store) -> None:
     source = [KEYRING]
     shared = Cipher(KEYRING, lambda: source[0])
@@ -305,6 +315,7 @@ def test_a_job_encrypts_with_the_keys_that_were_checked_for_it(database_url: str
         assert set(read(ahead, DEALER, keys_in_use)) == {"k-first", "k-second"}
 
 
+@sqlite_first()
 def test_who_has_not_read_a_new_key_yet_finds_what_others_stored_under_it_and_no_repeat_becomes_a_second_lead(
     database_url: str, store: Store
 ) -> None:
@@ -329,6 +340,7 @@ def test_who_has_not_read_a_new_key_yet_finds_what_others_stored_under_it_and_no
         assert writer.submit(DEALER, repeat).result(60) == "L9"
 
 
+@sqlite_first()
 def test_an_old_copy_of_the_keys_leaves_the_right_ones_working(database_url: str, renewed: Store) -> None:
     """A command ran with the old key in front, which was destroyed. The service needs that key no more than before."""
     reencrypt_all(renewed, DEALER, 100)
@@ -366,6 +378,7 @@ def test_a_process_without_the_key_that_another_uses_does_not_make_the_chain_loo
     assert (read(renewed, DEALER, verify_chain).problem is None) is noted
 
 
+@sqlite_first()
 def test_keys_at_hand_go_on_working_where_a_new_one_cannot_be_read(database_url: str, renewed: Store) -> None:
     def unreadable() -> Keyring:
         raise InvalidKeys("line 1 is not a key", 1)
@@ -374,6 +387,7 @@ def test_keys_at_hand_go_on_working_where_a_new_one_cannot_be_read(database_url:
         assert writer.submit(DEALER, storing("L3")).result(60) == "L3"
 
 
+@sqlite_first()
 def test_a_key_that_cannot_be_read_takes_the_place_of_no_retired_one(database_url: str, renewed: Store) -> None:
     def unreadable() -> Keyring:
         raise InvalidKeys("line 1 is not a key", 1)
@@ -384,6 +398,7 @@ def test_a_key_that_cannot_be_read_takes_the_place_of_no_retired_one(database_ur
             writer.submit(DEALER, storing("L3")).result(60)
 
 
+@sqlite_first()
 def test_an_erased_lead_needs_no_key_any_more(renewed: Store) -> None:
     for name in ("L1", "L2"):
         lock_at(TUESDAY, renewed, DEALER, erase_lead, name, consent_too=True)
@@ -423,6 +438,7 @@ def test_each_dealer_changes_keys_apart(renewed: Store) -> None:
     assert read(renewed, DEALER, keys_in_use) == {"k-first": VALUES}
 
 
+@sqlite_first()
 @settings(
     max_examples=examples(40),
     deadline=None,

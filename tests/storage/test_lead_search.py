@@ -1,12 +1,16 @@
 """Which leads a search finds. On both databases."""
 
 import json
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from datetime import datetime
 from typing import Any
 
 import pytest
 from tests.storage.calls import read
-from tests.storage.samples import DEALER, MONDAY, TUESDAY, WEDNESDAY, consent, lead
+from tests.storage.current import make_current
+from tests.storage.samples import CIPHER, DEALER, MONDAY, TUESDAY, WEDNESDAY, consent, lead
+from tests.storage.service_role import prepared_schema
 
 from dealer_agent.dealers.routing import NewDelivery
 from dealer_agent.storage.deliveries.outbox import enqueue
@@ -34,9 +38,8 @@ def stored(writer: LeadWriter, lead_id: str, at: datetime, customer: dict[str, A
     writer.submit(DEALER, job).result(60)
 
 
-@pytest.fixture
-def three(store: Store, writer: LeadWriter) -> Store:
-    """Three leads of different customers, a day apart."""
+def store_three(writer: LeadWriter) -> None:
+    """Stores three leads of different customers, a day apart."""
     claimed = b'{"type":"lead.submit.request","vehicle_of_interest":{"vin":"5YJ3E1EA8PF000003"}}'
     stored(writer, FIRST, MONDAY, {"last_name": "Müller-Lüdenscheidt", "email": "first@example.com"}, stock="H-77")
     stored(writer, SECOND, TUESDAY, {"phone": "+12025550123"}, source_agent="Other Agent", payload=claimed)
@@ -44,7 +47,29 @@ def three(store: Store, writer: LeadWriter) -> Store:
     change = json.dumps({"customer": {"first_name": "Alexandra", "last_name": "Sample"}}).encode()
     writer.submit(DEALER, lambda tx: append_to_lead(tx, THIRD, change)).result(60)
     writer.submit(DEALER, lambda tx: enqueue(tx, SECOND, [NewDelivery("lead", "Ridgeline North", "crm")])).result(60)
+
+
+@pytest.fixture
+def three(store: Store, writer: LeadWriter) -> Store:
+    """Three leads."""
+    store_three(writer)
     return store
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def searched(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """Three leads, for tests that only read."""
+    with ExitStack() as closing_all:
+        if request.param == "postgresql":
+            schemas = prepared_schema(request.getfixturevalue("postgresql_server"))
+            _, url = closing_all.enter_context(schemas)
+        else:
+            url = f"sqlite:///{tmp_path_factory.mktemp('searched')}/dealer.db"
+            make_current(url)
+        store = closing_all.enter_context(Store.open(url, CIPHER))
+        with closing(store.lead_writer()) as writer:
+            store_three(writer)
+        yield store
 
 
 def found_by(store: Store, limit: int = 10, **sought: Any) -> FoundLeads:
@@ -82,8 +107,10 @@ def found_by(store: Store, limit: int = 10, **sought: Any) -> FoundLeads:
     ],
     ids=str,
 )
-def test_a_search_finds_exactly_the_leads_that_match(three: Store, sought: dict[str, Any], expected: list[str]) -> None:
-    assert [each.lead_id for each in found_by(three, **sought).leads] == expected
+def test_a_search_finds_exactly_the_leads_that_match(
+    searched: Store, sought: dict[str, Any], expected: list[str]
+) -> None:
+    assert [each.lead_id for each in found_by(searched, **sought).leads] == expected
 
 
 def test_an_erased_lead_is_found_by_its_state_and_its_id_and_not_by_a_name(three: Store) -> None:

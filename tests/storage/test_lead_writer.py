@@ -8,15 +8,29 @@ from typing import Any
 
 import pytest
 from sqlalchemy import event, text
+from tests.soak import sqlite_first
 from tests.storage.calls import at_time, list_leads, read
 from tests.storage.current import make_current
 from tests.storage.samples import CIPHER, DEALER, MONDAY, first_answer, lead, storing
 
-from dealer_agent.storage.errors import AlreadyStored, DatabaseUnreachable, DiskFull, QueueFull, StoreClosed
+from dealer_agent.storage.errors import (
+    AlreadyStored,
+    DatabaseUnreachable,
+    DiskFull,
+    KeyMissing,
+    QueueFull,
+    StoreClosed,
+)
 from dealer_agent.storage.leads.idempotency import find_idempotent
 from dealer_agent.storage.leads.lead_queue import MOST_WAITING
 from dealer_agent.storage.leads.lead_writer import LeadWriter
-from dealer_agent.storage.leads.stored_leads import find_duplicate, get_lead
+from dealer_agent.storage.leads.stored_leads import (
+    CONTACT_HASH,
+    find_duplicate,
+    get_lead,
+    hashes_of,
+    record_refusal,
+)
 from dealer_agent.storage.stock.stock_import import NEXT_REVISION
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
@@ -71,6 +85,7 @@ def test_every_lead_of_many_threads_is_there_when_its_future_is_done(database_ur
     assert len(read(store, DEALER, list_leads, 1000)) == 100
 
 
+@sqlite_first()
 @pytest.mark.requirement("durable-before-answer")
 def test_a_future_is_not_done_before_the_commit_of_its_group(store: Store, writer: LeadWriter) -> None:
     guard = Guard(writer)
@@ -132,6 +147,23 @@ def test_a_failing_job_leaves_nothing_and_does_not_spoil_the_others(store: Store
     assert {each.lead_id for each in read(store, DEALER, list_leads, 10)} == {"BEFORE", "AFTER"}
 
 
+def test_a_job_whose_keys_cannot_be_made_does_not_spoil_the_others(database_url: str, store: Store) -> None:
+    """Without a key, what needs none is still stored."""
+    with Store.open(database_url) as without_key:
+        writer = without_key.lead_writer()
+        guard = Guard(writer)
+        lacking = writer.submit(
+            DEALER, storing("L1"), seeks=lambda tx: {CONTACT_HASH: hashes_of(tx, ["email:jordan@example.com"])}
+        )
+        other = writer.submit(DEALER, lambda tx: record_refusal(tx, "VALIDATION_ERROR"))
+        guard.open()
+        other.result(60)
+        with pytest.raises(KeyMissing):
+            lacking.result(60)
+        writer.close()
+
+
+@sqlite_first()
 def test_jobs_of_one_dealer_see_what_the_one_before_stored(writer: LeadWriter) -> None:
     def once(tx: Transaction, lead_id: str) -> str:
         earlier = find_duplicate(tx, ["sam@example.com"], None, MONDAY)
@@ -143,6 +175,7 @@ def test_jobs_of_one_dealer_see_what_the_one_before_stored(writer: LeadWriter) -
     assert [future.result(60) for future in futures] == ["L0"] * 5
 
 
+@sqlite_first()
 def test_a_job_that_met_a_key_already_stored_runs_once_more_and_finds_it(store: Store, writer: LeadWriter) -> None:
     writer.submit(DEALER, storing("FIRST", idempotency=first_answer("k", reply=b"FIRST"))).result(60)
     runs = []
@@ -160,6 +193,7 @@ def test_a_job_that_met_a_key_already_stored_runs_once_more_and_finds_it(store: 
     assert read(store, DEALER, get_lead, "SECOND") is None
 
 
+@sqlite_first()
 def test_a_job_is_not_run_a_third_time(writer: LeadWriter) -> None:
     runs = []
 
@@ -251,6 +285,7 @@ def test_groups_of_two_processes_with_the_same_dealers_never_wait_for_each_other
             writer.close()
 
 
+@sqlite_first()
 def test_closing_stores_what_was_submitted_and_then_takes_nothing_more(store: Store) -> None:
     writer = store.lead_writer()
     guard = Guard(writer)
@@ -267,6 +302,7 @@ def test_closing_stores_what_was_submitted_and_then_takes_nothing_more(store: St
     writer.close()
 
 
+@sqlite_first()
 def test_a_cancelled_lead_is_not_stored(store: Store, writer: LeadWriter) -> None:
     guard = Guard(writer)
     cancelled = writer.submit(DEALER, storing("CANCELLED"))
@@ -331,6 +367,7 @@ def test_a_probe_waits_for_the_locks_of_a_lead_and_after_a_failure_writes(store:
     assert len([statement for statement in written if statement.startswith("UPDATE")]) == 1
 
 
+@sqlite_first()
 def test_a_dealer_has_half_of_the_queue_alone_and_a_smaller_share_beside_others(
     store: Store, writer: LeadWriter
 ) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
+from tests.soak import sqlite_first
 from tests.storage.calls import at_time, list_leads, of_dealer, read
 from tests.storage.samples import DEALER, MONDAY, TUESDAY, WEDNESDAY, consent, first_answer, lead, storing
 
@@ -40,6 +41,7 @@ def kept(store: Store, lead_id: str) -> StoredLead:
     return found
 
 
+@sqlite_first()
 def test_a_lead_is_read_as_it_was_stored_with_its_consent(store: Store, writer: LeadWriter) -> None:
     full = lead("L1", source_agent="Agent \N{AUTOMOBILE}", vehicle=b'{"vin":"V"}', vehicle_id="v", vin="V", stock="S")
     agreed = consent(source_agent="Example Agent", expires_at=TUESDAY, customer=b'{"first_name":"Sam"}')
@@ -73,11 +75,13 @@ def test_a_lead_is_read_as_it_was_stored_with_its_consent(store: Store, writer: 
     assert read(store, "lakeside", get_lead, "L1") is None
 
 
+@sqlite_first()
 def test_a_lead_without_its_optional_parts_is_read_as_it_was_stored(store: Store, writer: LeadWriter) -> None:
     stored(writer, storing("L1"))
     assert kept(store, "L1").lead == lead("L1")
 
 
+@sqlite_first()
 def test_a_new_lead_was_last_used_when_it_came(store: Store, writer: LeadWriter) -> None:
     def job(tx: Transaction) -> None:
         record_lead(tx, lead("L1", used_at=None), consent(), contacts=[], vehicle_key=None)
@@ -86,12 +90,14 @@ def test_a_new_lead_was_last_used_when_it_came(store: Store, writer: LeadWriter)
     assert kept(store, "L1").lead.used_at == MONDAY
 
 
+@sqlite_first()
 def test_the_consent_of_a_lead_says_whose_it_is(store: Store, writer: LeadWriter) -> None:
     """The law wants the person kept with the consent, when the rest of the lead is disposed of (16 CFR 310.5)."""
     stored(writer, storing("L1"))
     assert kept(store, "L1").consents[0].customer == lead("L1").customer
 
 
+@sqlite_first()
 def test_text_that_one_database_cannot_keep_is_replaced_on_both(store: Store, writer: LeadWriter) -> None:
     def job(tx: Transaction) -> None:
         odd = lead("L1", source_agent="a\0b", vin="V\0")
@@ -106,6 +112,7 @@ def test_text_that_one_database_cannot_keep_is_replaced_on_both(store: Store, wr
     assert read(store, DEALER, verify_chain).problem is None
 
 
+@sqlite_first()
 def test_leads_are_listed_newest_first_and_page_by_page(store: Store, writer: LeadWriter) -> None:
     times = {"L1": MONDAY, "L4": MONDAY + MOMENT, "L2": TUESDAY, "L3": TUESDAY}
     stored(writer, *(storing(lead_id, at) for lead_id, at in times.items()))
@@ -117,6 +124,7 @@ def test_leads_are_listed_newest_first_and_page_by_page(store: Store, writer: Le
     assert read(store, "lakeside", list_leads, 2) == []
 
 
+@sqlite_first()
 @pytest.mark.parametrize(
     ("contacts", "vehicle_key", "since", "found"),
     [
@@ -145,6 +153,7 @@ def test_a_duplicate_is_the_same_customer_and_the_same_vehicle_in_the_window(
     assert stored(writer, lambda tx: find_duplicate(of_dealer(tx, "lakeside"), contacts, vehicle_key, since)) == [None]
 
 
+@sqlite_first()
 def test_a_contact_that_a_duplicate_brought_finds_the_first_lead_in_the_first_ones_window(writer: LeadWriter) -> None:
     brought = ["sam@example.com", "+12025550101"]
     stored(
@@ -156,6 +165,7 @@ def test_a_contact_that_a_duplicate_brought_finds_the_first_lead_in_the_first_on
     assert stored(writer, lambda tx: find_duplicate(tx, ["+12025550101"], "V1", MONDAY + MOMENT)) == [None]
 
 
+@sqlite_first()
 def test_the_earliest_of_several_leads_is_the_one_that_is_repeated(writer: LeadWriter) -> None:
     stored(
         writer,
@@ -167,6 +177,7 @@ def test_the_earliest_of_several_leads_is_the_one_that_is_repeated(writer: LeadW
     assert stored(writer, lambda tx: find_duplicate(tx, both, "V1", MONDAY + MOMENT)) == ["LATER"]
 
 
+@sqlite_first()
 @pytest.mark.requirement("duplicate-adds")
 def test_what_a_duplicate_adds_stands_with_the_first_lead_in_order(store: Store, writer: LeadWriter) -> None:
     stored(
@@ -185,12 +196,14 @@ def test_what_a_duplicate_adds_stands_with_the_first_lead_in_order(store: Store,
     assert found.lead.used_at == TUESDAY
 
 
+@sqlite_first()
 def test_an_addition_is_found_by_the_id_that_it_was_given(store: Store, writer: LeadWriter) -> None:
     _, event_id = stored(writer, storing("L1"), lambda tx: append_to_lead(at_time(tx, TUESDAY), "L1", b"{}"))
     assert [added.event_id for added in kept(store, "L1").events] == [event_id]
     assert kept(store, "L1").lead.used_at == TUESDAY
 
 
+@sqlite_first()
 def test_a_lead_was_last_used_at_the_latest_of_its_uses(store: Store, writer: LeadWriter) -> None:
     stored(writer, storing("L1", TUESDAY), storing("L2", TUESDAY))
     for at, latest in ((MONDAY, TUESDAY), (WEDNESDAY, WEDNESDAY), (TUESDAY, WEDNESDAY)):
@@ -199,6 +212,7 @@ def test_a_lead_was_last_used_at_the_latest_of_its_uses(store: Store, writer: Le
     assert kept(store, "L2").lead.used_at == TUESDAY
 
 
+@sqlite_first()
 def test_all_leads_of_a_person_are_found_oldest_first(store: Store, writer: LeadWriter) -> None:
     stored(
         writer,
@@ -216,11 +230,13 @@ def test_all_leads_of_a_person_are_found_oldest_first(store: Store, writer: Lead
     assert read(store, "lakeside", find_leads_of, ["sam@example.com"]) == []
 
 
+@sqlite_first()
 def test_nothing_is_added_to_a_lead_that_does_not_exist(store: Store, writer: LeadWriter) -> None:
     with pytest.raises(Exception, match="refused a statement"):
         stored(writer, lambda tx: append_to_lead(at_time(tx, MONDAY), "NONE", b"{}"))
 
 
+@sqlite_first()
 @pytest.mark.requirement("idempotency-30-days")
 def test_the_first_answer_to_a_key_is_found_byte_for_byte_for_30_days(writer: LeadWriter) -> None:
     reply = bytes(range(256))
@@ -238,6 +254,7 @@ def test_the_first_answer_to_a_key_is_found_byte_for_byte_for_30_days(writer: Le
     assert look(MONDAY, scope="toke", key="nk") is None
 
 
+@sqlite_first()
 @pytest.mark.requirement("idempotency-30-days")
 def test_a_key_is_answered_once_in_30_days(store: Store, writer: LeadWriter) -> None:
     stored(writer, lambda tx: record_idempotency(tx, first_answer("k", MONDAY, reply=b"first")))

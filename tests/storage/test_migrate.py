@@ -10,6 +10,7 @@ import pytest
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 from sqlalchemy import URL, Dialect, Engine, MetaData, inspect, text
+from tests.soak import SOAK, sqlite_first
 from tests.storage.calls import read
 from tests.storage.samples import CIPHER, DEALER, MONDAY, import_rows, row, stock_of
 
@@ -29,12 +30,14 @@ def engine(database_url: str) -> Engine:
     return writer_engine(parse(database_url))
 
 
+@sqlite_first()
 def test_a_fresh_database_is_brought_to_the_newest_schema(database_url: str) -> None:
     assert migrate(database_url) is None
     with Store.open(database_url, CIPHER) as store:
         assert read(store, DEALER, read_revision) == ChangeCounters(0, 0)
 
 
+@sqlite_first()
 def test_a_current_database_stays_as_it_is(database_url: str) -> None:
     migrate(database_url)
     with Store.open(database_url, CIPHER) as store:
@@ -43,6 +46,7 @@ def test_a_current_database_stays_as_it_is(database_url: str) -> None:
         assert len(stock_of(store, DEALER, remember_days=1, now=MONDAY).live) == 1
 
 
+@sqlite_first()
 def test_a_database_that_is_too_old_is_refused_with_the_way_to_upgrade_it(database_url: str, engine: Engine) -> None:
     migrate(database_url)
     with engine.begin() as connection:
@@ -55,6 +59,7 @@ def test_a_database_that_is_too_old_is_refused_with_the_way_to_upgrade_it(databa
             use(database_url)
 
 
+@sqlite_first()
 def test_a_database_of_a_newer_program_is_refused_in_plain_words(database_url: str, engine: Engine) -> None:
     migrate(database_url)
     with engine.begin() as connection:
@@ -171,6 +176,7 @@ def test_an_upgrade_that_fails_changes_nothing(
     assert migrate(database_url) == SCHEMA_VERSION
 
 
+@sqlite_first()
 def test_every_table_leads_with_the_dealer_in_its_key_and_its_indexes(database_url: str, engine: Engine) -> None:
     """Storage leads with `dealer_id` everywhere, so that the tables can be partitioned by it."""
     migrate(database_url)
@@ -195,7 +201,7 @@ def test_a_sqlite_file_is_made_for_its_owner_alone_and_in_wal_mode(sqlite_url: s
 
 def test_many_who_prepare_one_fresh_file_at_once_all_get_it(tmp_path: Path) -> None:
     """SQLite does not always wait where two change a file to WAL mode: once in about 30 rounds one is refused."""
-    for turn in range(30):
+    for turn in range(60 if SOAK else 15):
         url = parse(f"sqlite:///{tmp_path}/dealer{turn}.db")
         start = threading.Barrier(8)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import insert, update
+from tests.soak import sqlite_first
 from tests.storage import other_sender
 from tests.storage.calls import at_time, of_dealer
 from tests.storage.current import make_current
@@ -81,10 +82,12 @@ def test_a_row_is_due_at_once_at_its_own_address_and_at_its_own_dealer(database:
     assert [delivery.delivery_id for delivery in database.claim(receiver=HOOK)] == [hook]
 
 
+@sqlite_first()
 def test_enqueue_without_deliveries_returns_no_ids(database: Database) -> None:
     assert database.enqueue() == []
 
 
+@sqlite_first()
 def test_a_claimed_row_is_nobody_elses_until_its_lease_ends(database: Database) -> None:
     database.enqueue(*BOTH)
     (first,) = database.claim()
@@ -96,6 +99,7 @@ def test_a_claimed_row_is_nobody_elses_until_its_lease_ends(database: Database) 
     assert second.lease != first.lease
 
 
+@sqlite_first()
 def test_a_process_that_read_its_clock_before_another_one_claimed_gets_nothing(database: Database) -> None:
     """It may have waited for the database since then."""
     database.enqueue(NewDelivery("lead", *CRM))
@@ -103,6 +107,7 @@ def test_a_process_that_read_its_clock_before_another_one_claimed_gets_nothing(d
     assert database.claim(MONDAY - timedelta(milliseconds=5)) == []
 
 
+@sqlite_first()
 @pytest.mark.parametrize("ahead", [timedelta(hours=1), timedelta(days=400)])
 def test_what_was_stored_or_leased_by_a_clock_that_was_ahead_is_not_kept_waiting(
     database: Database, ahead: timedelta
@@ -122,6 +127,7 @@ def test_what_was_stored_or_leased_by_a_clock_that_was_ahead_is_not_kept_waiting
     assert [one.delivery_id for one in database.claim(earlier + 2 * LEASE)] == [first.delivery_id]
 
 
+@sqlite_first()
 def test_the_longest_due_comes_first_and_no_more_than_asked_for(database: Database) -> None:
     ids = database.enqueue(*[NewDelivery("lead", *CRM)] * 3)
     (late,) = [delivery for delivery in database.claim() if delivery.delivery_id == ids[0]]
@@ -132,6 +138,7 @@ def test_the_longest_due_comes_first_and_no_more_than_asked_for(database: Databa
     assert [delivery.delivery_id for delivery in database.claim(later, limit=2)] == [ids[0]]
 
 
+@sqlite_first()
 def test_a_failed_row_comes_back_when_it_is_due_again(database: Database) -> None:
     (crm,) = database.enqueue(BOTH[0])
     (claimed,) = database.claim()
@@ -143,6 +150,7 @@ def test_a_failed_row_comes_back_when_it_is_due_again(database: Database) -> Non
     assert [delivery.attempts for delivery in database.claim(TUESDAY)] == [2]
 
 
+@sqlite_first()
 @pytest.mark.parametrize(("settle", "state"), [(outbox.give_up, "undeliverable"), (outbox.drop, "dropped")])
 def test_what_was_given_up_is_not_claimed_again(database: Database, settle: object, state: str) -> None:
     (crm,) = database.enqueue(BOTH[0])
@@ -154,6 +162,7 @@ def test_what_was_given_up_is_not_claimed_again(database: Database, settle: obje
     assert database.claim(TUESDAY + LEASE) == []
 
 
+@sqlite_first()
 def test_what_was_sent_is_not_claimed_again(database: Database) -> None:
     (crm,) = database.enqueue(BOTH[0])
     (claimed,) = database.claim()
@@ -165,7 +174,7 @@ def test_what_was_sent_is_not_claimed_again(database: Database) -> None:
     assert database.claim(TUESDAY + LEASE) == []
 
 
-def test_who_has_lost_the_lease_can_neither_put_off_nor_give_up(database: Database) -> None:
+def test_a_process_that_lost_the_lease_can_neither_reschedule_nor_give_up(database: Database) -> None:
     (crm,) = database.enqueue(BOTH[0])
     (lost,) = database.claim()
     (held,) = database.claim(MONDAY + LEASE)
@@ -181,6 +190,7 @@ def test_who_has_lost_the_lease_can_neither_put_off_nor_give_up(database: Databa
         assert outbox.give_up(at_time(tx, TUESDAY), held, "in time")
 
 
+@sqlite_first()
 def test_a_lease_is_renewed_by_its_holder_only(database: Database) -> None:
     database.enqueue(BOTH[0])
     (lost,) = database.claim()
@@ -194,6 +204,7 @@ def test_a_lease_is_renewed_by_its_holder_only(database: Database) -> None:
     assert database.shown(held.delivery_id).leased_until == MONDAY + 3 * LEASE
 
 
+@sqlite_first()
 def test_who_has_lost_the_lease_after_sending_has_sent_it_nevertheless(database: Database) -> None:
     """Else the lead would be sent once more for nothing."""
     (crm,) = database.enqueue(BOTH[0])
@@ -205,6 +216,7 @@ def test_who_has_lost_the_lease_after_sending_has_sent_it_nevertheless(database:
     assert database.shown(crm).state == "sent"
 
 
+@sqlite_first()
 def test_a_released_row_is_due_at_once_and_its_first_claim_does_not_count(database: Database) -> None:
     database.enqueue(BOTH[0])
     with database.writing() as tx:
@@ -258,9 +270,9 @@ def test_two_processes_never_hold_one_lease_and_leave_no_row_behind(database_url
     ids = database.enqueue(*[NewDelivery("lead", *CRM)] * 80)
     with database.writing() as tx:
         died_with = outbox.claim(at_time(tx, datetime.now(UTC)), timedelta(seconds=1), CRM, 10)
-    spawn = multiprocessing.get_context("spawn")
-    held: multiprocessing.Queue[str] = spawn.Queue()
-    workers = [spawn.Process(target=other_sender.send_all, args=(database_url, held)) for _ in range(2)]
+    fork = multiprocessing.get_context("fork")
+    held: multiprocessing.Queue[str] = fork.Queue()
+    workers = [fork.Process(target=other_sender.send_all, args=(database_url, held)) for _ in range(2)]
     for worker in workers:
         worker.start()
     told = [held.get(timeout=240) for _ in ids]
@@ -279,6 +291,7 @@ def due_dealers(database: Database, now: datetime = MONDAY, most: int = 10) -> l
         return outbox.dealers_with_due(InstallationTransaction(connection, now), LEASE, most)
 
 
+@sqlite_first()
 def test_the_dealers_with_due_deliveries_come_longest_waiting_first(database: Database) -> None:
     assert due_dealers(database) == []
     with database.writing() as tx:
@@ -295,7 +308,9 @@ def test_a_dealer_is_not_due_while_its_deliveries_are_sent_put_off_or_wait_for_o
     (first,), (second,) = database.claim(receiver=CRM), database.claim(receiver=HOOK)
     assert due_dealers(database) == []
     with database.writing() as tx:
-        following = outbox.enqueue(tx, "L1", [NewDelivery("resend", *CRM)], {CRM: outbox.Waiting(crm, untried=False)})
+        following = outbox.enqueue(
+            tx, "L1", [NewDelivery("resend", *CRM)], {CRM: outbox.WaitingDelivery(crm, untried=False)}
+        )
     assert due_dealers(database) == []
     later = MONDAY + timedelta(hours=1)
     with database.writing() as tx:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import update
+from tests.soak import sqlite_first
 from tests.storage.calls import lock_at, read_at
 from tests.storage.samples import DEALER, MONDAY, consent, lead
 
@@ -74,6 +75,7 @@ def test_the_leads_of_each_agent_are_counted_over_a_month_and_a_year(store: Stor
     }
 
 
+@sqlite_first()
 def test_another_mark_replaces_the_first_and_no_mark_is_set_on_an_unknown_lead(store: Store) -> None:
     add(store, "L1", mark="spam")
     assert lock_at(MONDAY, store, DEALER, set_mark, "L1", "sold", by="lee")
@@ -108,6 +110,7 @@ def test_an_agent_is_doubtful_from_ten_leads_and_the_percentage_on(
     assert read_at(MONDAY, store, DEALER, doubtful_agents, 10, percent).keys() == ({AGENT} if is_doubtful else set())
 
 
+@sqlite_first()
 @pytest.mark.parametrize(
     ("failure", "kind", "bounced"),
     [

@@ -45,6 +45,7 @@ KNOWN: dict[str, Any] = {
     "at": MONDAY,
     "month": MONDAY,
     "year": MONDAY,
+    **{f"key_{number}": "L1" for number in range(4)},
     "least": 10,
     "percent": 30,
     "after_time": MONDAY,
@@ -66,6 +67,16 @@ def parameters_of(statement: Select[Any] | Update | Delete) -> set[str]:
         pytest.param(consents.READ_CHANNELS, "lead_id=?", id="the channels that may be used"),
         pytest.param(leads.READ_EVENTS.statement, "lead_id=?", id="what was added to a lead"),
         pytest.param(visits.READ_VISITS.statement, "lead_id=?", id="the visits of a lead"),
+        *(
+            pytest.param(read.statement, "lead_id=?", id=f"what is delivered of several leads, {number}")
+            for number, (read, _) in enumerate(
+                (
+                    *leads.reads_of_leads(["L1", "L2"]),
+                    sent_deliveries.read_of_histories(["L1", "L2"]),
+                    visits.read_of_visits(["L1", "L2"]),
+                )
+            )
+        ),
         pytest.param(lead_summaries.READ_STATUSES, "lead_id=?", id="the visits of a page of leads"),
         pytest.param(lead_summaries.COUNT_DELIVERIES, "lead_id=?", id="the deliveries of a page of leads"),
         pytest.param(notes.READ_NOTES, "lead_id=?", id="the notes about a lead"),

@@ -9,8 +9,8 @@ from sqlalchemy import Column, MetaData, String, Table, bindparam, func, insert,
 from tests.storage.samples import DEALER, MONDAY
 
 from dealer_agent.storage.errors import AlreadyStored, StorageError
-from dealer_agent.storage.leads.prepared_statements import Prepared, collect_rows, run_without_parameters
-from dealer_agent.storage.schema import refusals, units
+from dealer_agent.storage.leads.prepared_statements import Prepared, collect_rows, look_for, run_without_parameters
+from dealer_agent.storage.schema import idempotency, refusals, units
 from dealer_agent.storage.statements import of_dealer, upsert
 from dealer_agent.storage.store import Store
 
@@ -24,6 +24,12 @@ FIND = Prepared(
 
 ADD_ONCE = Prepared(upsert(refusals, "NOTHING"))
 FIND_REFUSALS = Prepared(select(refusals.c.code).where(refusals.c.refusal_id == bindparam("refusal_id")))
+ADD_RESPONSE = Prepared(insert(idempotency))
+FIND_RESPONSE = Prepared(
+    select(idempotency.c.fingerprint).where(
+        of_dealer(idempotency), idempotency.c.fingerprint == bindparam("fingerprint")
+    )
+)
 COUNT_UNITS = select(func.count()).select_from(units)
 SET_STOCK = Prepared(
     update(units)
@@ -89,7 +95,7 @@ def test_a_time_without_an_offset_is_refused(store: Store) -> None:
 def test_collected_rows_are_written_before_a_statement_that_could_find_them(store: Store) -> None:
     with store.write(DEALER) as tx, collect_rows(tx.connection) as rows:
         ADD.add(tx, unit("one"))
-        ADD_ONCE.add(tx, refusal("r"), key=b"r")
+        ADD_ONCE.add(tx, refusal("r"), keys=[b"r"])
         assert rows.touched == 2
         assert FIND_REFUSALS.read(tx, {"refusal_id": "r"}, [b"another"]) == []
         assert FIND_REFUSALS.read(tx, {"refusal_id": "r"}, [b"r"]) == [("X",)]
@@ -97,6 +103,27 @@ def test_collected_rows_are_written_before_a_statement_that_could_find_them(stor
         assert len(FIND.read(tx, {"since": MONDAY})) == 2
         ADD.add(tx, unit("three"))
         assert tx.execute(COUNT_UNITS).scalar() == 3
+
+
+def test_a_row_is_found_whose_key_was_absent_when_the_group_looked(store: Store) -> None:
+    def found(key: bytes) -> list[tuple[bytes]]:
+        return FIND_RESPONSE.read(tx, {"fingerprint": key}, [key])
+
+    def response(key: bytes) -> dict[str, object]:
+        return {"fingerprint": key, "at": MONDAY, "reply": b""}
+
+    with store.write(DEALER) as tx, collect_rows(tx.connection) as rows:
+        ADD_RESPONSE.write(tx, response(b"old"))
+        look_for(tx, {idempotency.c.fingerprint: [b"old", *(b"%d" % number for number in range(300))]})
+        assert not rows.are_absent([b"old"])
+        assert rows.are_absent([b"0", b"299"])
+        assert found(b"old") == [(b"old",)]
+        assert found(b"7") == []
+        ADD_RESPONSE.add(tx, response(b"7"), keys=[b"7"])
+        assert found(b"7") == [(b"7",)]
+        # Any other statement may add rows.
+        tx.execute(insert(idempotency), response(b"8"))
+        assert found(b"8") == [(b"8",)]
 
 
 def test_collected_rows_that_are_discarded_are_not_written(store: Store) -> None:

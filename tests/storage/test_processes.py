@@ -30,10 +30,10 @@ def test_two_processes_migrate_a_database_once_and_store_a_lead_once_that_both_s
 
     One process says that it was the first. The other gets the response of the first (`repeated` or `duplicate`).
     """
-    spawn = multiprocessing.get_context("spawn")
-    start, answers = spawn.Barrier(2), spawn.Queue()
+    fork = multiprocessing.get_context("fork")
+    start, answers = fork.Barrier(2), fork.Queue()
     racers = [
-        spawn.Process(target=other_process.race, args=(database_url, name, start, ROUNDS, answers)) for name in "AB"
+        fork.Process(target=other_process.race, args=(database_url, name, start, ROUNDS, answers)) for name in "AB"
     ]
     for racer in racers:
         racer.start()

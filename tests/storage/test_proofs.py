@@ -6,6 +6,7 @@ from datetime import timedelta
 import msgspec
 import pytest
 from sqlalchemy import text
+from tests.soak import sqlite_first
 from tests.storage.calls import lock_at, read, read_at, reencrypt_all
 from tests.storage.contents import everything, sealed_values
 from tests.storage.samples import DEALER, KEYRING, MONDAY, TUESDAY, WEDNESDAY, storing
@@ -35,6 +36,7 @@ def erased(store: Store, writer: LeadWriter) -> Store:
     return store
 
 
+@sqlite_first()
 @pytest.mark.requirement("proof-kept")
 def test_the_proof_of_an_erased_customer_is_found_by_each_contact_point(erased: Store) -> None:
     for contact in SAM:
@@ -49,6 +51,7 @@ def test_the_proof_of_an_erased_customer_is_found_by_each_contact_point(erased: 
     assert (kept.kind, kept.at, kept.consent_text) == ("kept as proof", TUESDAY, None)
 
 
+@sqlite_first()
 def test_nothing_but_the_proof_is_left_and_nothing_else_shows_it(erased: Store) -> None:
     stored = read(erased, DEALER, get_lead, "L1")
     assert stored is not None
@@ -75,6 +78,7 @@ def test_the_proof_is_erased_with_the_lead_or_later_on_request(erased: Store) ->
     assert read(erased, DEALER, verify_chain) == (9, 6, None, None)
 
 
+@sqlite_first()
 @pytest.mark.requirement("proof-kept")
 def test_the_proof_is_deleted_by_age(erased: Store) -> None:
     now = MONDAY + FIVE_YEARS
@@ -89,6 +93,7 @@ def test_the_proof_is_deleted_by_age(erased: Store) -> None:
     assert read(erased, DEALER, verify_chain).problem is None
 
 
+@sqlite_first()
 def test_the_proof_outlives_a_change_of_keys(database_url: str, erased: Store) -> None:
     newer = Cipher(Keyring((("k-second", bytes(range(1, 33))), *KEYRING.keys), KEYRING.permanent))
     with Store.open(database_url, newer) as store:
@@ -147,6 +152,7 @@ def record(erased: Store, writer: LeadWriter) -> list[bytes]:
     return exported(erased, "L1")
 
 
+@sqlite_first()
 @pytest.mark.requirement("consent-export")
 def test_a_record_is_checked_without_the_database(erased: Store, record: list[bytes]) -> None:
     head, _ = read_at(WEDNESDAY, erased, DEALER, heads)
@@ -156,6 +162,7 @@ def test_a_record_is_checked_without_the_database(erased: Store, record: list[by
     assert check_evidence(record, [head, Head(DEALER, "accesses", 3, bytes(32), WEDNESDAY)]).compared == 1
 
 
+@sqlite_first()
 def test_a_record_names_nobody_else(erased: Store) -> None:
     lines = exported(erased, "L2")
     told = b"\n".join(lines)
@@ -174,6 +181,7 @@ def without(lines: list[bytes], place: int, *names: str) -> list[bytes]:
     return [*lines[:place], msgspec.json.encode({name: line[name] for name in line if name not in names})]
 
 
+@sqlite_first()
 @pytest.mark.requirement("consent-export")
 def test_each_change_of_a_record_shows(record: list[bytes]) -> None:
     others: list[tuple[str, object]] = [
@@ -242,6 +250,7 @@ FORGED: list[dict[str, object]] = [
 LINES = [b"x" * 2_000_000, b'{"said":' + b"[" * 400_000 + b"]" * 400_000 + b"}", b"\xff", b"[]"]
 
 
+@sqlite_first()
 def test_a_forged_record_and_a_file_of_anything_are_no_fault_of_the_program(record: list[bytes]) -> None:
     assert check_evidence(forged(record)).events
     for members in FORGED:
@@ -253,6 +262,7 @@ def test_a_forged_record_and_a_file_of_anything_are_no_fault_of_the_program(reco
                 check_evidence(lines)
 
 
+@sqlite_first()
 @pytest.mark.requirement("consent-export")
 def test_a_record_that_was_written_anew_as_a_whole_shows_against_a_recorded_head(
     erased: Store, record: list[bytes]

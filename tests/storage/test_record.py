@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
 from tests.feeds.recorded_days import REMEMBER_DAYS, VINS, Cars, RecordedDays, changes, dealer_named, seen_in
-from tests.soak import examples
+from tests.soak import examples, sqlite_first
 from tests.storage.calls import read
 from tests.storage.current import make_current
 from tests.storage.samples import CIPHER
@@ -41,6 +41,7 @@ FORGOTTEN += [("import", _one, "", 70), ("import", _two, "", 1)]
 UNDONE = [("import", _two, "", 1), ("import", _one, "", 1), ("undo", _one, "", 1), ("import North", _one, "", 1)]
 
 
+@sqlite_first()
 @SAME_STORE
 @example(FORGOTTEN)
 @example(UNDONE)
@@ -78,6 +79,8 @@ def test_pruning_keeps_what_later_stocks_need_and_nothing_else(store: Store, don
 OLDER = (
     "DROP TABLE recorded_units",
     "DROP TABLE record_starts",
+    "DROP TABLE recorded_replies",
+    "DROP TABLE reply_settings",
     "DROP TABLE quotes",
     "DROP TABLE holds",
     "ALTER TABLE imports DROP COLUMN current_at",

@@ -7,6 +7,7 @@ from pathlib import Path
 from threading import Event, Thread
 
 import pytest
+from tests.soak import sqlite_first
 from tests.storage.calls import read, write
 from tests.storage.current import make_current
 from tests.storage.samples import CIPHER, import_rows, row, storing
@@ -75,6 +76,7 @@ LATE_WRITERS: dict[str, Callable[[Store], object]] = {
 }
 
 
+@sqlite_first()
 @pytest.mark.parametrize("late", LATE_WRITERS.values(), ids=LATE_WRITERS)
 def test_a_late_writer_of_a_removed_dealer_writes_nothing(store: Store, late: Callable[[Store], object]) -> None:
     registry.remove_dealer(store, DEALER)
@@ -85,6 +87,7 @@ def test_a_late_writer_of_a_removed_dealer_writes_nothing(store: Store, late: Ca
     late(store)
 
 
+@sqlite_first()
 def test_the_counts_of_a_removed_dealer_are_discarded_and_those_of_others_are_saved(store: Store) -> None:
     counting = Counting(store, RequestCounts(), lambda _: None)
     for dealer_id in (DEALER, OTHER):
@@ -135,6 +138,7 @@ def test_buyers_of_a_disabled_dealer_store_nothing_and_its_staff_may(store: Stor
     assert store_lead(store) == "L1"
 
 
+@sqlite_first()
 def test_a_lead_with_a_revoked_token_is_not_stored(store: Store) -> None:
     kept, revoked = (write(store, DEALER, create_token, "Buyer", name) for name in (b"one", b"two"))
     assert write(store, DEALER, revoke_token, revoked)
@@ -182,6 +186,7 @@ def test_a_removal_does_not_touch_a_dealer_that_was_added_again(store: Store, mo
     assert rows_left(store)["dealer_keys"] > 0
 
 
+@sqlite_first()
 def test_a_dealer_that_was_never_in_the_installation_cannot_be_removed(store: Store, database_url: str) -> None:
     """The dealer of a folder of its own may share the database."""
     with Store.open(database_url, CIPHER) as of_folder:
@@ -191,6 +196,7 @@ def test_a_dealer_that_was_never_in_the_installation_cannot_be_removed(store: St
     assert rows_left(store, "alone")["units"] == 1
 
 
+@sqlite_first()
 def test_files_of_removed_dealers_are_deleted_and_no_others(store: Store, tmp_path: Path) -> None:
     def folder(dealer_id: str) -> Path:
         made = tmp_path / "dealers" / dealer_id

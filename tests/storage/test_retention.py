@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import event, text
+from tests.soak import sqlite_first
 from tests.storage.calls import at_time, lock_at, of_dealer, read, write_at
 from tests.storage.samples import DEALER, MONDAY, TUESDAY, first_answer, storing
 
@@ -78,6 +79,7 @@ def left(store: Store, table: str) -> int:
         return int(tx.connection.execute(text(f"SELECT count(*) FROM {table}")).scalar_one())
 
 
+@sqlite_first()
 @pytest.mark.requirement("retention")
 def test_old_answers_refusals_and_accesses_are_deleted_and_young_ones_kept(store: Store, writer: LeadWriter) -> None:
     for job in (

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from tests.soak import sqlite_first
 from tests.storage.calls import read, write
 from tests.storage.current import make_current
 from tests.storage.samples import CIPHER, DEALER, KEYRING, MONDAY, import_rows, row, stock_of
@@ -69,6 +70,7 @@ def test_a_lost_key_does_not_stop_imports_into_the_sqlite_file_of_the_folder(sql
             import_rows(store, [row("V1")])
 
 
+@sqlite_first()
 @pytest.mark.parametrize("cipher", [CIPHER, ROTATED], ids=["the same keys", "newer keys"])
 def test_the_folder_that_came_first_may_write_with_the_same_and_with_newer_keys(first: str, cipher: Cipher) -> None:
     with Store.open(first, cipher) as store:

@@ -4,6 +4,7 @@ import threading
 from datetime import UTC, date, datetime, timedelta, timezone
 
 import pytest
+from tests.soak import sqlite_first
 from tests.storage.calls import read
 from tests.storage.samples import DEALER, MONDAY, TUESDAY, WEDNESDAY, WholeStock, import_rows, row, stock_of
 
@@ -23,7 +24,7 @@ from dealer_agent.storage.stock.reading import (
     read_stock,
     record_refused_import,
 )
-from dealer_agent.storage.stock.stock_import import ImportRow, Review, Scope, StockBefore
+from dealer_agent.storage.stock.stock_import import FeedReview, ImportRow, Scope, StockBefore
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 
@@ -35,12 +36,14 @@ def prices(store: Store) -> dict[str, object]:
     return {unit.vehicle_id: unit.unit.selling_price for unit in stock.live}
 
 
+@sqlite_first()
 def test_a_dealer_without_an_import_has_an_empty_stock_at_revision_zero(store: Store) -> None:
     stock = stock_of(store, DEALER, remember_days=90, now=MONDAY)
     assert (stock.revision, stock.live, stock.gone) == (0, [], [])
     assert read(store, DEALER, read_revision) == ChangeCounters(stock=0, tokens=0)
 
 
+@sqlite_first()
 def test_a_unit_comes_back_from_the_database_as_it_went_in(store: Store) -> None:
     unit = Unit(
         vin="1FTFW1E50NFA00001",
@@ -60,6 +63,7 @@ def test_a_unit_comes_back_from_the_database_as_it_went_in(store: Store) -> None
     assert stock_of(store, DEALER, remember_days=90, now=MONDAY).live[0].unit == unit
 
 
+@sqlite_first()
 def test_times_come_back_in_utc_to_the_microsecond(store: Store) -> None:
     import_rows(store, [row("V1")], at=MONDAY.astimezone(timezone(timedelta(hours=-5))))
     seen = stock_of(store, DEALER, remember_days=90, now=MONDAY).live[0].first_seen
@@ -67,11 +71,13 @@ def test_times_come_back_in_utc_to_the_microsecond(store: Store) -> None:
     assert seen.tzinfo is UTC
 
 
+@sqlite_first()
 def test_a_time_without_an_offset_is_not_taken(store: Store) -> None:
     with pytest.raises(ValueError, match="without an offset"):
         import_rows(store, [row("V1")], at=MONDAY.replace(tzinfo=None))
 
 
+@sqlite_first()
 def test_an_import_says_what_was_added_changed_confirmed_sold_and_is_back(store: Store) -> None:
     import_rows(store, [row("RETURNS"), row("SAME")], at=MONDAY)
     import_rows(store, [row("SAME"), row("DEARER"), row("SELLS")], at=MONDAY)
@@ -85,6 +91,7 @@ def test_an_import_says_what_was_added_changed_confirmed_sold_and_is_back(store:
     assert prices(store) == {"id-SAME": 30_000, "id-DEARER": 31_000, "id-RETURNS": 30_000, "id-NEW": 30_000}
 
 
+@sqlite_first()
 @pytest.mark.requirement("changed-at", "updated-at")
 def test_changed_at_moves_only_on_change_and_updated_at_with_every_confirmation(store: Store) -> None:
     import_rows(store, [row("SAME"), row("DEARER"), row("RETURNS")], at=MONDAY)
@@ -98,6 +105,7 @@ def test_changed_at_moves_only_on_change_and_updated_at_with_every_confirmation(
     }
 
 
+@sqlite_first()
 def test_what_buyers_do_not_see_is_stored_without_counting_as_a_change(store: Store) -> None:
     import_rows(store, [row("V1", feed_updated_at=MONDAY)], at=MONDAY)
     outcome = import_rows(store, [row("V1", feed_updated_at=TUESDAY)], at=TUESDAY)
@@ -107,6 +115,7 @@ def test_what_buyers_do_not_see_is_stored_without_counting_as_a_change(store: St
     assert unit.changed_at == MONDAY
 
 
+@sqlite_first()
 @pytest.mark.requirement("sold-remembered")
 def test_sold_units_are_remembered_with_the_time_for_as_long_as_asked(store: Store) -> None:
     import_rows(store, [row("V1", "S1"), row("V2", "S2")], at=MONDAY)
@@ -125,6 +134,7 @@ def test_an_import_forgets_units_that_were_sold_too_long_ago(store: Store) -> No
     assert stock_of(store, DEALER, remember_days=9999, now=WEDNESDAY).gone == []
 
 
+@sqlite_first()
 def test_a_unit_that_returns_after_a_long_time_is_back_rather_than_forgotten(store: Store) -> None:
     import_rows(store, [row("V1")], at=MONDAY)
     import_rows(store, [], at=TUESDAY)
@@ -140,6 +150,7 @@ def at_rooftop(rooftop: str, vin: str | None = None, stock: str | None = None, p
     return row(vin, stock, price, rooftop_hints=(rooftop,))
 
 
+@sqlite_first()
 @pytest.mark.requirement("feeds-of-rooftops")
 def test_an_import_of_one_rooftop_sells_only_units_of_this_rooftop(store: Store) -> None:
     import_rows(store, [at_rooftop("North", "V1"), at_rooftop("North", "V2"), at_rooftop("South", "V3")])
@@ -163,6 +174,7 @@ def test_an_import_confirms_the_units_of_its_rooftops(store: Store) -> None:
     assert [stock.confirmed_at(name) for name in ("North", "South", None)] == [WEDNESDAY] * 3
 
 
+@sqlite_first()
 def test_a_stock_number_of_another_rooftop_is_another_unit_and_a_vin_is_the_same(store: Store) -> None:
     import_rows(store, [at_rooftop("South", stock="S1"), at_rooftop("South", "V1")])
     rows = [at_rooftop("North", stock="S1"), at_rooftop("North", "V1", price=1)]
@@ -182,21 +194,22 @@ def test_an_import_that_its_review_refuses_changes_nothing(store: Store, dry_run
     before = (stock_of(store, DEALER, remember_days=90, now=WEDNESDAY), read(store, DEALER, list_imports, 10))
     with pytest.raises(FeedRefused) as refusal:
         import_rows(
-            store, [row("V1")], at=TUESDAY, dry_run=dry_run, review=lambda *_: Review((REFUSAL, WARNING), SHAPE)
+            store, [row("V1")], at=TUESDAY, dry_run=dry_run, review=lambda *_: FeedReview((REFUSAL, WARNING), SHAPE)
         )
     assert refusal.value.findings == (REFUSAL, WARNING)
     assert str(refusal.value) == REFUSAL.sentence
     assert (stock_of(store, DEALER, remember_days=90, now=WEDNESDAY), read(store, DEALER, list_imports, 10)) == before
 
 
+@sqlite_first()
 def test_a_review_sees_the_plan_the_stored_units_and_the_last_file_of_the_same_rooftops(store: Store) -> None:
     seen: list[tuple[int, list[str], object]] = []
 
-    def review(plan: Plan, before: StockBefore) -> Review:
+    def review(plan: Plan, before: StockBefore) -> FeedReview:
         stored = {key: unit for some in before.units([f"id-V{n}" for n in range(600)]) for key, unit in some.items()}
         seen.append((len(plan.sold), sorted({str(unit.trim) for unit in stored.values()}), before.last_shape))
         assert len(stored) == (600 if len(seen) > 1 else 0)
-        return Review((WARNING,), SHAPE)
+        return FeedReview((WARNING,), SHAPE)
 
     rows = [row(f"V{n}", trim="SE", rooftop_hints=("North",)) for n in range(600)]
     assert import_rows(store, rows, at=MONDAY, review=review).findings == (WARNING,)
@@ -222,6 +235,7 @@ def test_refused_imports_are_listed_newest_first(store: Store) -> None:
     assert read(store, "lakeside", list_refused_imports, 10) == []
 
 
+@sqlite_first()
 def test_the_history_keeps_the_newest_refused_imports(store: Store) -> None:
     for minute in range(MOST_REFUSED_IMPORTS + 2):
         at = MONDAY + timedelta(minutes=minute)
@@ -230,6 +244,7 @@ def test_the_history_keeps_the_newest_refused_imports(store: Store) -> None:
     assert (len(kept), kept[-1].at) == (MOST_REFUSED_IMPORTS, MONDAY + timedelta(minutes=2))
 
 
+@sqlite_first()
 def test_a_dry_run_finds_the_same_outcome_and_changes_nothing(store: Store) -> None:
     import_rows(store, [row("V1"), row("V2"), row("V3")])
     before = (stock_of(store, DEALER, remember_days=90, now=TUESDAY), read(store, DEALER, list_imports, 10))
@@ -242,11 +257,13 @@ def test_a_dry_run_finds_the_same_outcome_and_changes_nothing(store: Store) -> N
         assert getattr(rehearsed, name) == getattr(done, name)
 
 
+@sqlite_first()
 def test_a_dry_run_for_an_unknown_dealer_leaves_no_trace(store: Store) -> None:
     import_rows(store, [row("V1")], dry_run=True)
     assert read(store, DEALER, read_revision) == ChangeCounters(0, 0)
 
 
+@sqlite_first()
 @pytest.mark.requirement("vehicle-id")
 def test_a_unit_known_by_its_stock_number_keeps_its_id_when_its_vin_comes(store: Store) -> None:
     import_rows(store, [row(stock="S1")], at=MONDAY)
@@ -257,6 +274,7 @@ def test_a_unit_known_by_its_stock_number_keeps_its_id_when_its_vin_comes(store:
     assert (unit.vehicle_id, unit.unit.vin, unit.unit.stock, unit.first_seen) == ("id-S1", "V1", "S9", MONDAY)
 
 
+@sqlite_first()
 def test_the_history_of_imports_keeps_the_counts_and_only_the_name_of_the_file(store: Store) -> None:
     import_rows(store, [row("V1"), row("V2")], at=MONDAY)
     import_rows(store, [row("V1", price=1)], at=TUESDAY, source="/home/someone/feeds/vauto.csv", layout="vauto")
@@ -266,6 +284,7 @@ def test_the_history_of_imports_keeps_the_counts_and_only_the_name_of_the_file(s
     assert read(store, DEALER, list_imports, 1) == [latest]
 
 
+@sqlite_first()
 def test_dealers_do_not_see_each_others_stock(store: Store) -> None:
     import_rows(store, [row("V1")])
     import_rows(store, [row("V1", price=7)], at=TUESDAY, dealer="lakeside")
@@ -274,6 +293,7 @@ def test_dealers_do_not_see_each_others_stock(store: Store) -> None:
     assert stock_of(store, "lakeside", remember_days=1, now=TUESDAY).live[0].unit.selling_price == 7
 
 
+@sqlite_first()
 def test_thousands_of_units_are_added_changed_and_sold_by_one_import(store: Store) -> None:
     first = [row(f"V{n}") for n in range(2500)]
     import_rows(store, first, at=MONDAY)
@@ -321,6 +341,7 @@ def _read(tx: Transaction) -> WholeStock:
     return WholeStock.of(read_stock(tx, 90))
 
 
+@sqlite_first()
 def test_all_reads_of_one_transaction_see_one_moment(store: Store) -> None:
     import_rows(store, [row("V1")])
     with store.read(DEALER, MONDAY) as tx:

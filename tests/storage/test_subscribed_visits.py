@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 import pytest
 from sqlalchemy import Engine, event, insert
-from tests.soak import SOAK
+from tests.soak import SOAK, sqlite_first
 from tests.storage.calls import read_at, write_at
 from tests.storage.samples import DEALER, MONDAY, storing
 
@@ -59,9 +59,10 @@ def calendar(store: Store) -> bytes:
     return made
 
 
-MANY = 100_000 if SOAK else 10_000
+MANY = 100_000 if SOAK else 4_000
 
 
+@sqlite_first()
 @pytest.mark.requirement("calendar-bounded")
 def test_a_calendar_of_many_visits_stays_small_and_cheap(sample_dealer: Store) -> None:
     minute = timedelta(minutes=1)
@@ -93,6 +94,7 @@ def rows_read(engine: Engine) -> list[str]:
     return asked
 
 
+@sqlite_first()
 def test_confirmed_visits_to_come_are_shown_before_all_others(sample_dealer: Store) -> None:
     """Nobody can push a visit out of the calendar by booking and calling off others."""
     day = timedelta(days=1)

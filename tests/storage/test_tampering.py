@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from sqlalchemy import text
+from tests.soak import sqlite_first
 from tests.storage.calls import at_time, lock_at, read, read_at, write_at
 from tests.storage.samples import CIPHER, DEALER, MONDAY, NO_NOTICES, TUESDAY, WEDNESDAY, consent, storing
 
@@ -95,6 +96,7 @@ END = {
 chains = pytest.mark.parametrize("chain", CHAINS)
 
 
+@sqlite_first()
 @chains
 def test_a_chain_that_nobody_touched_is_whole_and_goes_on_from_each_head(filled: Store, chain: str) -> None:
     before = read_at(LATER, filled, DEALER, heads)
@@ -183,6 +185,7 @@ def test_a_truncated_chain_whose_end_was_put_back_shows_against_the_recorded_hea
         add_rows(filled, 1)
 
 
+@sqlite_first()
 @pytest.mark.requirement("recorded-head")
 def test_old_entries_of_the_access_log_are_deleted_and_the_rest_is_still_a_chain(filled: Store) -> None:
     early = read_at(LATER, filled, DEALER, heads)
@@ -216,6 +219,7 @@ def test_an_access_log_without_its_seal_shows(filled: Store) -> None:
     assert read(filled, DEALER, verify_accesses).first_broken == 7, "a later entry does not hide it"
 
 
+@sqlite_first()
 def test_a_head_is_one_line_of_text(filled: Store) -> None:
     for head in read_at(LATER, filled, DEALER, heads):
         assert Head.parse(f"{head}\n") == head._replace(at=LATER.replace(microsecond=0))

@@ -6,12 +6,14 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
+import psycopg
 import pytest
 from sqlalchemy import inspect, text
 from tests.storage.calls import read
 from tests.storage.current import Schemas, make_current
 from tests.storage.databases import obstacle, url_of, with_system_folders
 from tests.storage.samples import CIPHER, DEALER, import_rows, row
+from tests.storage.service_role import prepared_schema, roles_of
 
 from dealer_agent.storage.connections import writer_engine
 from dealer_agent.storage.database_url import database_url as parsed
@@ -84,3 +86,16 @@ def test_a_schema_is_used_again_only_where_its_tables_are_unchanged_and_empty(
             with Store.open(second, CIPHER) as store:
                 assert read(store, DEALER, read_revision) == ChangeCounters(0, 0)
                 assert len(inspect(store._writer).get_columns("units")) == len(metadata.tables["units"].columns)
+
+
+def test_a_prepared_schema_is_used_again_empty_unless_a_right_was_changed(postgresql_server: str) -> None:
+    with prepared_schema(postgresql_server) as (first, service), Store.open(service, CIPHER) as store:
+        import_rows(store, [row("V1")])
+    with prepared_schema(postgresql_server) as (again, service):
+        assert again == first
+        with Store.open(service, CIPHER) as store:
+            assert read(store, DEALER, read_revision) == ChangeCounters(0, 0)
+        with psycopg.connect(first, autocommit=True) as connection:
+            connection.execute(f'REVOKE SELECT ON units FROM "{roles_of(first).service}"'.encode())
+    with prepared_schema(postgresql_server) as (other, _):
+        assert other != first

@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+from tests.soak import sqlite_first
 from tests.storage.calls import read, write_at
 from tests.storage.samples import DEALER, MONDAY, TUESDAY, import_rows, row
 
@@ -27,6 +28,7 @@ def test_a_token_opens_the_door_until_it_is_revoked(store: Store) -> None:
     ]
 
 
+@sqlite_first()
 def test_every_token_made_or_revoked_moves_the_token_revision_and_no_other(store: Store) -> None:
     import_rows(store, [row("V1")])
     token = write_at(MONDAY, store, DEALER, create_token, "Website", b"\x01" * 32)
@@ -37,6 +39,7 @@ def test_every_token_made_or_revoked_moves_the_token_revision_and_no_other(store
     assert read(store, DEALER, read_revision) == ChangeCounters(2, 2)
 
 
+@sqlite_first()
 def test_a_token_is_not_found_after_its_expiry(store: Store) -> None:
     write_at(MONDAY, store, DEALER, create_token, "calendar", b"\x01" * 32, "calendar", TUESDAY)
     with store.read(DEALER, TUESDAY - timedelta(seconds=1)) as tx:
@@ -46,6 +49,7 @@ def test_a_token_is_not_found_after_its_expiry(store: Store) -> None:
         assert find_token(tx, b"\x01" * 32, "calendar") is None
 
 
+@sqlite_first()
 def test_revoking_twice_or_what_is_not_there_changes_nothing(store: Store) -> None:
     token = write_at(MONDAY, store, DEALER, create_token, "Website", b"\x01" * 32)
     assert not write_at(TUESDAY, store, DEALER, revoke_token, "unknown")
@@ -56,6 +60,7 @@ def test_revoking_twice_or_what_is_not_there_changes_nothing(store: Store) -> No
     assert read(store, DEALER, read_revision).tokens == 2
 
 
+@sqlite_first()
 def test_a_dealer_cannot_have_two_tokens_with_one_hash(store: Store) -> None:
     write_at(MONDAY, store, DEALER, create_token, "Website", b"\x01" * 32)
     with pytest.raises(AlreadyStored):
@@ -64,12 +69,14 @@ def test_a_dealer_cannot_have_two_tokens_with_one_hash(store: Store) -> None:
     write_at(MONDAY, store, "lakeside", create_token, "Website", b"\x01" * 32)
 
 
+@sqlite_first()
 def test_tokens_belong_to_their_dealer(store: Store) -> None:
     write_at(MONDAY, store, DEALER, create_token, "Website", b"\x01" * 32)
     assert read(store, "lakeside", list_tokens) == []
     assert read(store, "lakeside", list_active_tokens) == []
 
 
+@sqlite_first()
 def test_the_secret_of_a_calendar_opens_the_calendar_and_no_skill_until_it_is_revoked(store: Store) -> None:
     skills = write_at(MONDAY, store, DEALER, create_token, "Website", b"\x01" * 32)
     calendar = write_at(MONDAY, store, DEALER, create_token, "calendar", b"\x02" * 32, purpose="calendar")

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import pytest
 from sqlalchemy import create_engine, select
+from tests.soak import sqlite_first
 from tests.storage.calls import at_time, of_dealer
 from tests.storage.samples import CIPHER, DEALER, MONDAY, TUESDAY, lead, storing
 
@@ -122,6 +123,7 @@ def test_a_visit_is_read_as_it_was_stored_and_its_request_is_encrypted_in_the_da
     assert not any(b"SECRETMARK" in sealed for sealed in kept)
 
 
+@sqlite_first()
 def test_busy_quarters_are_those_of_the_rooftop_the_kind_and_the_stretch(writer: LeadWriter) -> None:
     in_one(writer, booking(visit("A1"), of=2))
     in_one(writer, booking(visit("A2", starts_at=TEN + 2 * QUARTER), of=2))
@@ -131,6 +133,7 @@ def test_busy_quarters_are_those_of_the_rooftop_the_kind_and_the_stretch(writer:
         assert busy(writer, **elsewhere) == {}
 
 
+@sqlite_first()
 @pytest.mark.requirement("confirm-free-place")
 def test_there_are_as_many_places_as_the_rooftop_has_and_no_more(writer: LeadWriter) -> None:
     for number in range(3):
@@ -145,6 +148,7 @@ def test_there_are_as_many_places_as_the_rooftop_has_and_no_more(writer: LeadWri
         in_one(writer, booking(free, of=1))
 
 
+@sqlite_first()
 def test_a_dealer_with_fewer_places_than_before_keeps_what_was_booked_and_books_no_more(writer: LeadWriter) -> None:
     for number in range(3):
         in_one(writer, booking(visit(f"A{number}"), of=3))
@@ -156,6 +160,7 @@ def test_a_dealer_with_fewer_places_than_before_keeps_what_was_booked_and_books_
     assert set(busy(writer).values()) == {2}
 
 
+@sqlite_first()
 @pytest.mark.requirement("confirm-free-place", "one-vehicle-one-buyer")
 @pytest.mark.parametrize(
     "other",
@@ -194,6 +199,7 @@ def test_of_two_who_look_at_once_the_primary_key_lets_one_have_the_place(
     assert in_one(writer, lambda tx: len(visits_of(tx, "L1"))) == 1
 
 
+@sqlite_first()
 @pytest.mark.parametrize("how", ["replaced", "cancelled"])
 def test_a_visit_that_ends_frees_its_places_and_takes_what_shares_them_along(writer: LeadWriter, how: Any) -> None:
     in_one(writer, booking(visit("A1")))
@@ -209,12 +215,14 @@ def test_a_visit_that_ends_frees_its_places_and_takes_what_shares_them_along(wri
     assert [record.is_active for record in found] == [False, False, True]
 
 
+@sqlite_first()
 def test_a_visit_of_another_dealer_is_not_ended(writer: LeadWriter) -> None:
     in_one(writer, booking(visit("A1")))
     assert in_one(writer, ending(["A1"], dealer_id="lakeside")) == 0
     assert len(busy(writer)) == 4
 
 
+@sqlite_first()
 def test_what_is_part_of_a_visit_is_found_as_long_as_it_stands(writer: LeadWriter) -> None:
     part = visit("A2", kind="trade_in", shares="A1")
     ended = visit("A3", kind="trade_in", shares="A1", status="replaced")

@@ -5,6 +5,7 @@ from hashlib import sha256
 
 import pytest
 from sqlalchemy import select
+from tests.soak import sqlite_first
 from tests.storage.calls import lock_at, read, reencrypt_all, with_cipher
 from tests.storage.contents import everything
 from tests.storage.samples import CIPHER, DEALER, KEYRING, MONDAY, NO_NOTICES, TUESDAY, WEDNESDAY, storing
@@ -40,6 +41,7 @@ def found(
         return set(withdrawn_since(with_cipher(tx, cipher), contacts, TUESDAY + at))
 
 
+@sqlite_first()
 @pytest.mark.requirement("withdrawal-lasts")
 def test_a_withdrawal_holds_for_every_contact_point_of_the_lead(withdrawn: Store) -> None:
     for contacts in ((SAM,), (PHONE,), (SAM, PHONE), (PAT, PHONE)):
@@ -47,6 +49,7 @@ def test_a_withdrawal_holds_for_every_contact_point_of_the_lead(withdrawn: Store
     assert found(withdrawn, PAT) == found(withdrawn) == found(withdrawn, SAM, dealer_id="lakeside") == set()
 
 
+@sqlite_first()
 def test_a_consent_from_after_the_withdrawal_counts(withdrawn: Store) -> None:
     assert found(withdrawn, SAM, at=timedelta(microseconds=1)) == set()
     lock_at(WEDNESDAY, withdrawn, DEALER, withdraw, "L1", ["sms"], by="Alex", reason=None, profile=NO_NOTICES)
@@ -69,6 +72,7 @@ def test_a_withdrawal_outlives_erasure_and_changes_of_keys(
         assert found(store, SAM, cipher=only_new) == {"phone", "sms"}
 
 
+@sqlite_first()
 def test_the_table_of_withdrawals_has_only_channels_times_and_hashes(withdrawn: Store) -> None:
     """The two contact points, and not the sender's key, for two channels each."""
     with withdrawn.read(DEALER) as tx:

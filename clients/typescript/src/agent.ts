@@ -1,18 +1,23 @@
-/** `DealerAgent`: one dealer's agent, and its five skills as methods. */
+/** `DealerAgent`: one dealer's agent, and its skills as methods. */
 
-import { origin, requestUrl, type Binding, type Card, type SkillId } from "./card.js";
-import { findCard, webAddress } from "./discovery.js";
+import { extensionsOf, origin, requestUrl, type Binding, type Card, type SkillId } from "./card.js";
+import { findCard, keySets, webAddress } from "./discovery.js";
 import { DealerAgentError, InvalidRequest, MalformedResponse } from "./errors.js";
 import { SHAPES, SKILLS } from "./generated/tables.js";
 import type {
   DealerInformation,
   Facets,
   Filters,
+  Hold,
   Lead,
   LeadReceipt,
+  LeadState,
   Pagination,
+  Quote,
   SearchPage,
   Sort,
+  StockChanges,
+  Timestamp,
   VehicleDetail,
   Vehicle,
 } from "./generated/types.js";
@@ -20,6 +25,7 @@ import { everyListing, type ListedPage, type Listing, type SkippedListing } from
 import { fittingLead, readReply, requestBody, type SkillReply } from "./replies.js";
 import { DEFAULT_RETRIES, repeated, type Repeatable, type Retries } from "./retries.js";
 import { isObject, listed, problemsOf } from "./shapes.js";
+import { verifyQuote } from "./signatures.js";
 import type { Signer } from "./signing.js";
 import { Transport, type CallOptions, type HttpExchange } from "./transport.js";
 
@@ -92,6 +98,38 @@ export interface VehicleKey {
   readonly zip?: string | undefined;
 }
 
+/** How a quote is asked for. */
+export interface QuoteOptions extends CallOptions {
+  /** Your own name for the buyer: never an e-mail address or a phone number. */
+  readonly buyer_ref?: string | undefined;
+}
+
+/** How something is changed once: the same key gets the same result. Without one, a new one is made. */
+export interface ChangeOptions extends CallOptions {
+  readonly idempotency_key?: string | undefined;
+}
+
+/** How a vehicle is held. */
+export interface HoldOptions extends ChangeOptions, QuoteOptions {}
+
+/** Proves that a lead is the sender's. An agent that signs or has a token needs no secret. */
+export interface SecretOptions extends CallOptions {
+  /** The `lead_secret` of the response to the lead. */
+  readonly secret?: string | undefined;
+}
+
+/** Which visit is changed: needed if the lead has several. */
+export interface VisitOptions extends ChangeOptions, SecretOptions {
+  readonly appointment_id?: string | undefined;
+}
+
+/** From where on, and how many at once. */
+export interface ChangesOptions extends CallOptions {
+  /** The cursor of an earlier page. Without one, the whole stock begins. */
+  readonly cursor?: string | undefined;
+  readonly limit?: number | undefined;
+}
+
 /** What became of a lead. */
 export interface SubmittedLead extends LeadReceipt {
   /** The dealer's sentence for the customer. */
@@ -104,7 +142,11 @@ export interface SubmittedLead extends LeadReceipt {
  * A dealer's agent. Make it with `DealerAgent.discover`.
  *
  * Every method throws a `DealerAgentError`. Requests of the reading skills are sent again after a failure that a retry
- * can mend. A lead is sent again only if the dealer surely did not store it, or declares idempotency.
+ * can mend. A lead is sent again only if the dealer surely did not store it, or declares idempotency. Holds and changes
+ * of visits are sent again with the same key.
+ *
+ * `quote`, `hold`, `leadStatus`, `changes` and the methods like them need the extension for offers
+ * (`card.makesOffers`): a dealer without it answers UnsupportedSkill.
  *
  * Results have the types of the published schemas. Members that the types do not know are kept.
  */
@@ -208,11 +250,7 @@ export class DealerAgent {
    * Throws VehicleNotFound, and VehicleUnavailable for a vehicle that was sold.
    */
   async vehicle(key: VehicleKey, options: CallOptions = {}): Promise<VehicleDetail> {
-    const { vin, stock, vehicle_id, zip } = key;
-    if (vin === undefined && stock === undefined && vehicle_id === undefined) {
-      throw new InvalidRequest("Give a vin, a stock number or a vehicle_id.");
-    }
-    return checked("VehicleDetail", (await this.ask("inventory.vehicle", { vin, stock, vehicle_id, zip }, options)).data);
+    return checked("VehicleDetail", (await this.ask("inventory.vehicle", namedVehicle(key), options)).data);
   }
 
   /**
@@ -223,24 +261,120 @@ export class DealerAgent {
    * `error.mayHaveArrived` is true. Then send the same lead with `error.idempotencyKey`.
    */
   async submitLead(lead: Lead, options: CallOptions = {}): Promise<SubmittedLead> {
-    const idempotency_key = lead.idempotency_key ?? crypto.randomUUID();
-    try {
+    if (lead.offer !== undefined && !this.card.makesOffers) {
+      throw new InvalidRequest("This dealer makes no offers: send the lead without offer.");
+    }
+    return withKey(lead.idempotency_key, async (idempotency_key) => {
       const members = fittingLead({ ...lead, idempotency_key }, this.card);
       const { data, message } = await this.ask("lead.submit", members, options);
       return { ...checked<LeadReceipt>("LeadReceipt", data), message, idempotency_key };
-    } catch (error) {
-      if (error instanceof DealerAgentError) {
-        error.idempotencyKey = idempotency_key;
-      }
-      throw error;
-    }
+    });
+  }
+
+  /**
+   * What one vehicle costs in all, line by line, for the buyer's ZIP code. The dealer keeps the price until
+   * `valid_until`. The quote is exactly what the dealer has signed: store it as JSON to prove the price later.
+   *
+   * Throws VehicleNotFound, VehicleUnavailable, and SchemaValidationFailed for a vehicle without a price.
+   */
+  async quote(key: VehicleKey, { buyer_ref, ...options }: QuoteOptions = {}): Promise<Quote> {
+    const { data } = await this.ask("offer.quote", { ...namedVehicle(key), buyer_ref }, options);
+    return checked("Quote", data);
+  }
+
+  /**
+   * Checks that this dealer has signed exactly this quote, also one that was stored. The key set must be on the origin
+   * of the card, in a folder above it. It says nothing about whether the quote is still valid.
+   *
+   * Throws QuoteNotVerified and Unreachable.
+   */
+  async verifyQuote(quote: Quote, options: CallOptions = {}): Promise<void> {
+    const getKeySet = keySets(this.transport, { ...options, retries: this.retries });
+    await verifyQuote(quote, new URL(this.card.url), getKeySet);
+  }
+
+  /**
+   * Keeps the vehicle of a valid quote until `expires_at`. The dealer must know who calls: give `discover` a `signer` or
+   * a `token`. After a failure that can pass it is sent again with the same key, so there is one hold. After any other
+   * failure, `error.idempotencyKey` is the key.
+   *
+   * Throws CallerNotKnown, QuoteNotFound, QuoteExpired, VehicleUnavailable, HoldConflict if another agent holds the
+   * vehicle, and HoldLimit.
+   */
+  async hold(quote_id: string, { buyer_ref, idempotency_key, ...options }: HoldOptions = {}): Promise<Hold> {
+    return withKey(idempotency_key, async (key) => {
+      const members = { quote_id, buyer_ref, idempotency_key: key };
+      return checked("Hold", (await this.ask("offer.hold", members, options)).data);
+    });
+  }
+
+  /** What became of a hold of this agent: see its `status`. Throws HoldNotFound. */
+  async holdStatus(hold_id: string, options: CallOptions = {}): Promise<Hold> {
+    return checked("Hold", (await this.ask("offer.status", { hold_id }, options)).data);
+  }
+
+  /**
+   * Ends a hold of this agent. To end it again changes nothing.
+   *
+   * Throws HoldNotFound, and HoldEnded for a hold that has ended in another way.
+   */
+  async release(hold_id: string, options: CallOptions = {}): Promise<Hold> {
+    return checked("Hold", (await this.ask("offer.release", { hold_id }, options)).data);
+  }
+
+  /** What became of a lead that this agent has sent, and of its visit. Throws LeadNotFound, also for a wrong secret. */
+  async leadStatus(lead_id: string, { secret, ...options }: SecretOptions = {}): Promise<LeadState> {
+    return checked("LeadState", (await this.ask("lead.status", { lead_id, secret }, options)).data);
+  }
+
+  /**
+   * Gives the visit of a lead another time. The visit gets a new `appointment_id`.
+   *
+   * Throws AppointmentTimeUnavailable, whose `details` have free `alternatives`, VisitEnded, VisitNotFound, LeadNotFound,
+   * and MissingRequiredField if the lead has several visits and `appointment_id` is not given.
+   */
+  async moveVisit(
+    lead_id: string,
+    appointment_at: Timestamp,
+    options: VisitOptions & { readonly duration_minutes?: number | undefined } = {},
+  ): Promise<LeadState> {
+    const { duration_minutes, ...others } = options;
+    return this.changeVisit("visit.move", { lead_id, appointment_at, duration_minutes }, others);
+  }
+
+  /** Cancels the visit of a lead. The dealer's staff see the `reason`. Throws as `moveVisit` does. */
+  async cancelVisit(
+    lead_id: string,
+    options: VisitOptions & { readonly reason?: string | undefined } = {},
+  ): Promise<LeadState> {
+    const { reason, ...others } = options;
+    return this.changeVisit("visit.cancel", { lead_id, reason }, others);
+  }
+
+  /**
+   * One page of the changes of the stock since a cursor. While it has `more`, ask at once with its `cursor`. Apply a
+   * page, then store its cursor.
+   *
+   * Throws CursorExpired for an old cursor: then begin again without one, and replace your copy.
+   */
+  async changes({ cursor, limit, ...options }: ChangesOptions = {}): Promise<StockChanges> {
+    return checked("StockChanges", (await this.ask("inventory.changes", { cursor, limit }, options)).data);
+  }
+
+  private async changeVisit(skill: SkillId, members: object, options: VisitOptions): Promise<LeadState> {
+    const { appointment_id, secret, idempotency_key, ...others } = options;
+    return withKey(idempotency_key, async (key) => {
+      const all = { ...members, appointment_id, secret, idempotency_key: key };
+      return checked("LeadState", (await this.ask(skill, all, others)).data);
+    });
   }
 
   private async askOnce(skill: SkillId, members: object, options: CallOptions): Promise<SkillReply> {
     const messageId = crypto.randomUUID();
-    const extension = this.card.extension === undefined ? {} : { "A2A-Extensions": this.card.extension };
+    const extensions = extensionsOf(this.card, skill);
+    const named = extensions.length === 0 ? {} : { "A2A-Extensions": extensions.join(", ") };
     const received = await this.transport.send("POST", requestUrl(this.card), {
-      headers: { "Content-Type": "application/json", "A2A-Version": "1.0", ...extension },
+      headers: { "Content-Type": "application/json", "A2A-Version": "1.0", ...named },
       body: requestBody(this.card, skill, members, messageId),
       maxBytes: MOST_REPLY_BYTES,
       asCaller: true,
@@ -267,6 +401,26 @@ function readListing(listing: unknown): Listing {
   return problems.length === 0
     ? { id, vehicle: listing as Vehicle }
     : { id, skipped: { reason: listed(problems), listing } };
+}
+
+function namedVehicle({ vin, stock, vehicle_id, zip }: VehicleKey): object {
+  if (vin === undefined && stock === undefined && vehicle_id === undefined) {
+    throw new InvalidRequest("Give a vin, a stock number or a vehicle_id.");
+  }
+  return { vin, stock, vehicle_id, zip };
+}
+
+/** The result of a call with an idempotency key, a new one by default. Each error gets the key. */
+async function withKey<Result>(given: string | undefined, call: (key: string) => Promise<Result>): Promise<Result> {
+  const key = given ?? crypto.randomUUID();
+  try {
+    return await call(key);
+  } catch (error) {
+    if (error instanceof DealerAgentError) {
+      error.idempotencyKey = key;
+    }
+    throw error;
+  }
 }
 
 function searchMembers(filters: Filters, { sort, skip, limit }: SearchOptions): object {

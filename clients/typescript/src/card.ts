@@ -1,7 +1,7 @@
 /** Reads an agent card and chooses how to talk to the agent: binding, vocabulary and version. Pure. */
 
 import { NotADealerAgent } from "./errors.js";
-import { SKILLS } from "./generated/tables.js";
+import { OFFERS_EXTENSION, SKILLS } from "./generated/tables.js";
 import { isObject, listed, problemsOf, type JsonObject, type Shape } from "./shapes.js";
 
 /** The id of a skill of dealer agents. */
@@ -37,6 +37,8 @@ export interface Card {
   readonly version: string | undefined;
   /** Whether the dealer declares that it stores a lead once for each idempotency key: `params.idempotency` is true. */
   readonly declaresIdempotency: boolean;
+  /** Whether the card lists the extension for offers: quotes, holds, changes, and what became of a lead. */
+  readonly makesOffers: boolean;
   /** The skills that the agent offers. */
   readonly skills: ReadonlySet<SkillId>;
   /** The card as received, or the part of it that is signed. */
@@ -114,6 +116,7 @@ export function readCard(
     extension: extension?.uri,
     version: major === undefined ? undefined : `${Number(major)}.${Number(minor)}`,
     declaresIdempotency: extension?.params?.["idempotency"] === true,
+    makesOffers: (card.capabilities?.extensions ?? []).some(({ uri }) => uri === OFFERS_EXTENSION),
     skills,
     document: document as JsonObject,
   };
@@ -141,6 +144,16 @@ function checkedCard(document: unknown, url: URL): CardDocument {
 /** Whether a lead has the object `source_agent` of versions from 1.1 on, and not the agent's name. */
 export function hasSourceAgentObject(card: Card): boolean {
   return PROFILE_URI.exec(card.extension ?? "")?.[1] === "aap";
+}
+
+/**
+ * The URIs of the extensions that a request names. A lead names the offers too: it can then have an `offer`, and an
+ * anonymous sender gets the `lead_secret`.
+ */
+export function extensionsOf(card: Card, skill: SkillId): string[] {
+  const { isLead, isExtension } = SKILLS[skill];
+  const offers = card.makesOffers && (isLead || isExtension) ? [OFFERS_EXTENSION] : [];
+  return [...(card.extension === undefined ? [] : [card.extension]), ...offers];
 }
 
 /** The URL of requests. */
@@ -233,6 +246,7 @@ function chooseVendor(card: CardDocument): string {
 function chooseExtension(card: CardDocument, vendor: string): Extension | undefined {
   const extensions = (card.capabilities?.extensions ?? []).filter(
     ({ uri, params }) =>
+      uri !== OFFERS_EXTENSION &&
       // Requests name the URI in a header, which other characters would break.
       /^[\x20-\x7e]*$/.test(uri) && (PROFILE_URI.test(uri) || isObject(params?.["skills"])),
   );

@@ -3,7 +3,7 @@
 import { below, parseUrl, readCard, type Binding, type Card } from "./card.js";
 import { NotADealerAgent, Unreachable } from "./errors.js";
 import { repeated, type Retries } from "./retries.js";
-import { verifiedCard } from "./signatures.js";
+import { verifiedCard, type GetKeySet } from "./signatures.js";
 import { retryAfterSeconds, type CallOptions, type Received, type Transport } from "./transport.js";
 
 const CARD_PATH = "/.well-known/agent-card.json";
@@ -12,11 +12,17 @@ const MOST_CARD_BYTES = 1024 * 1024;
 /** The most redirects on the way to a card. */
 const MOST_REDIRECTS = 5;
 
+type Get = (url: URL) => Promise<Received>;
+
+/** How documents are fetched. */
+export interface Fetching extends CallOptions {
+  readonly retries: Retries;
+}
+
 /** How a card is found and read. */
-export interface Finding extends CallOptions {
+export interface Finding extends Fetching {
   readonly binding: Binding | undefined;
   readonly verifySignature: boolean;
-  readonly retries: Retries;
 }
 
 /** The URL of a dealer or of a card. Throws NotADealerAgent for anything but http and https. */
@@ -30,8 +36,7 @@ export function webAddress(url: string | URL): URL {
 
 /** The card below a URL, or at the URL. Throws NotADealerAgent and Unreachable. */
 export async function findCard(transport: Transport, address: URL, finding: Finding): Promise<Card> {
-  const get = (url: URL) =>
-    repeated(() => getFollowing(transport, url, finding), "reading", finding.retries, finding.signal);
+  const get = getter(transport, finding);
   let missing = "";
   for (const url of cardUrls(address)) {
     const received = await get(url);
@@ -43,21 +48,34 @@ export async function findCard(transport: Transport, address: URL, finding: Find
   throw new NotADealerAgent(`No agent card found at ${address}: ${missing}.`);
 }
 
+/** Fetches key sets. */
+export function keySets(transport: Transport, options: Fetching): GetKeySet {
+  return keySetOf(getter(transport, options));
+}
+
+function keySetOf(get: Get): GetKeySet {
+  return async (url) => {
+    const keys = await get(url);
+    return keys.status === 200 && keys.url.href === url.href ? parsed(keys.body) : undefined;
+  };
+}
+
+function getter(transport: Transport, options: Fetching): Get {
+  return (url) => repeated(() => getFollowing(transport, url, options), "reading", options.retries, options.signal);
+}
+
 async function readReceived(
   transport: Transport,
   received: Received,
   finding: Finding,
-  get: (url: URL) => Promise<Received>,
+  get: Get,
 ): Promise<Card> {
   let document = parsed(received.body);
   if (document === undefined) {
     throw new NotADealerAgent(`${received.url} is not an agent card: it is not JSON.`);
   }
   if (finding.verifySignature) {
-    document = await verifiedCard(document, received.url, async (url) => {
-      const keys = await get(url);
-      return keys.status === 200 && keys.url.href === url.href ? parsed(keys.body) : undefined;
-    });
+    document = await verifiedCard(document, received.url, keySetOf(get));
   }
   const card = readCard(document, received.url, finding.binding, transport.origins);
   if (!transport.mayHaveToken(new URL(card.endpoint))) {

@@ -79,6 +79,9 @@ export class NotADealerAgent extends DealerAgentError {}
 /** The agent card has no valid signature. */
 export class CardNotVerified extends NotADealerAgent {}
 
+/** A quote has no valid signature of the dealer. */
+export class QuoteNotVerified extends DealerAgentError {}
+
 /** The response breaks the protocol or a bound of the client. */
 export class MalformedResponse extends DealerAgentError {
   override mayHaveArrived = true;

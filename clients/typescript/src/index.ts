@@ -1,5 +1,5 @@
 /**
- * A client of dealer agents: it finds a dealer's agent, searches its vehicles, and sends it leads.
+ * A client of dealer agents: it finds a dealer's agent, searches its vehicles, holds them, and sends it leads.
  *
  *     const agent = await DealerAgent.discover("https://dealer.example");
  *     const page = await agent.search({ make: ["Honda"], price_max: 30000 });
@@ -7,14 +7,19 @@
 
 export {
   DealerAgent,
+  type ChangesOptions,
   type DiscoverOptions,
+  type HoldOptions,
   type SearchAllOptions,
   type SearchOptions,
+  type QuoteOptions,
+  type SecretOptions,
   type SortOrder,
   type SubmittedLead,
   type VehicleKey,
   type VehiclePage,
   type VehicleStream,
+  type VisitOptions,
 } from "./agent.js";
 export type { Binding, Card, SkillId } from "./card.js";
 export {
@@ -24,6 +29,7 @@ export {
   InvalidRequest,
   MalformedResponse,
   NotADealerAgent,
+  QuoteNotVerified,
   Refused,
   SearchIncomplete,
   Unreachable,

@@ -1,7 +1,8 @@
-/** Verifies the signature of an agent card, with WebCrypto. */
+/** Verifies the signatures of agent cards and of quotes, with WebCrypto. */
 
 import { camelCaseName, origin, parseUrl } from "./card.js";
-import { CardNotVerified } from "./errors.js";
+import { CardNotVerified, QuoteNotVerified } from "./errors.js";
+import { QUOTE_TYPE } from "./generated/tables.js";
 import { isObject, type JsonObject } from "./shapes.js";
 
 /** Fetches a key set: the JSON value at a URL. */
@@ -57,6 +58,38 @@ export async function verifiedCard(card: unknown, url: URL, getKeySet: GetKeySet
   throw new CardNotVerified(`No signature of the card at ${url} is valid: ${reason.slice(0, 200)}`);
 }
 
+/**
+ * Checks that exactly this quote was signed. The key must come from a key set on the origin of the card at `url`, in a
+ * folder above it. It says nothing about whether the quote is still valid.
+ *
+ * Throws QuoteNotVerified, and what `getKeySet` throws.
+ */
+export async function verifyQuote(quote: object, url: URL, getKeySet: GetKeySet): Promise<void> {
+  const { signature: jws, ...members } = quote as JsonObject;
+  const [header = "", payload, value = "", ...others] = typeof jws === "string" ? jws.split(".") : [];
+  const { typ, alg } = parsedHeader(header) ?? {};
+  const bytes = decoded(value);
+  // The last character of Base64 has bits that say nothing: one text only is the signature.
+  const isWhole = others.length === 0 && bytes !== undefined && encodedBytes(bytes) === value;
+  if (!isWhole || typ !== QUOTE_TYPE || alg !== "ES256") {
+    throw new QuoteNotVerified("The quote has no signature of a quote.");
+  }
+  let text: string;
+  try {
+    text = canonical(members);
+  } catch (error) {
+    // A RangeError: the quote is nested too deep.
+    throw new QuoteNotVerified("The quote is not one that can be verified.", { cause: error });
+  }
+  if (payload !== encoded(text)) {
+    throw new QuoteNotVerified("The quote is not the one that was signed.");
+  }
+  const found = await signedText({ protected: header, signature: value }, [text], url, getKeySet);
+  if ("reason" in found) {
+    throw new QuoteNotVerified(`The signature of the quote is not valid: ${found.reason.slice(0, 200)}`);
+  }
+}
+
 /** The text that a signature covers, or the reason why it is not valid. */
 async function signedText(
   signature: unknown,
@@ -93,7 +126,7 @@ async function signedText(
   } catch (error) {
     return { reason: String(error) };
   }
-  return { reason: "the card is not what was signed" };
+  return { reason: "this is not what was signed" };
 }
 
 /**
@@ -209,7 +242,10 @@ function isEmpty(value: unknown): boolean {
 }
 
 function encoded(text: string): string {
-  const bytes = new TextEncoder().encode(text);
+  return encodedBytes(new TextEncoder().encode(text));
+}
+
+function encodedBytes(bytes: Uint8Array): string {
   const binary = Array.from(bytes, (byte) => String.fromCharCode(byte)).join("");
   return btoa(binary).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
 }

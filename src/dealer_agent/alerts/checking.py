@@ -1,4 +1,4 @@
-"""One check of one owner, and one attempt to send a message. Both are jobs.
+"""One check of the conditions of one owner, and one attempt to send a message. Both are jobs.
 
 What a check decides and its messages are stored in one transaction, with the jobs that send them. A process that dies
 before it has changed nothing; after it, another process sends the messages.
@@ -74,8 +74,8 @@ class Watch:
 
     def timing_of(self, condition: str) -> Timing:
         """How long a condition is observed before its alert starts, and not observed before it ends."""
-        found = CONDITIONS[condition]
-        return Timing(begins_after(found, self.settings), found.quiet)
+        row = CONDITIONS[condition]
+        return Timing(begins_after(row, self.settings), row.quiet)
 
 
 def run_check(store: Store, watch: Watch, job: Job) -> bool:
@@ -116,6 +116,7 @@ def run_check(store: Store, watch: Watch, job: Job) -> bool:
             forget_alert(tx, state)
         for message in result.messages:
             add_message(tx, watch.receivers.message(message, now))
+        if result.messages:
             delete_old_messages(tx, now - KEPT)
     for state in result.stored:
         if now in (state.started_at, state.ended_at):

@@ -157,12 +157,13 @@ def _observe(
 
 
 async def _send(unsent: _Unsent, watch: Watch, now: datetime) -> None:
-    """Sends one message. A failure is logged, and the message stays unsent."""
+    """Sends one message. A failure is logged, and `note` tries again, at most MOST_ATTEMPTS times in all."""
     try:
         await watch.receivers.send(unsent.receiver, unsent.message_id, unsent.document, now)
     except NotDelivered as failure:
         log.error("alert not sent", dealer=watch.owner, to=unsent.receiver, problem=failure.problem)
     else:
+        # As many as `note` allows, so it removes the message.
         unsent.attempts = MOST_ATTEMPTS
 
 

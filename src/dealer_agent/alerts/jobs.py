@@ -30,10 +30,10 @@ hours apart."""
 
 
 def alert_kinds(opened: OpenInstallation, watch: Watch | None) -> list[Kind]:
-    """The kinds of jobs with which a process checks conditions and sends alerts. `watch` is `watch_of_machine`.
+    """The kinds of jobs with which a process checks conditions and sends alerts.
 
-    In a folder with one dealer, that is the dealer's own watch. In an installation it is the operator's, and the watch
-    of each dealer is made from the dealer's settings.
+    `watch` is that of the owner of the installation: of its only dealer, or of the operator. The watch of any other
+    dealer is made from the dealer's settings.
     """
 
     def find_watch(owner: str) -> Watch | None:

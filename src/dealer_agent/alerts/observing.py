@@ -117,7 +117,7 @@ def _warned(tx: Transaction, feeds: Collection[str]) -> Iterator[Observation]:
 
 
 def _cures(findings: Sequence[FeedFinding]) -> Iterator[str]:
-    """What a person can type about warnings: commands for units that are held back, and a line of dealer.toml."""
+    """What a person can do about warnings: commands for held units, and lines of dealer.toml that switch others off."""
     held = [row for finding in findings if finding.check == "units_held" for row in finding.rows]
     if held:
         unit = shlex.quote(held[0].partition(":")[0])
@@ -127,6 +127,7 @@ def _cures(findings: Sequence[FeedFinding]) -> Iterator[str]:
         yield f"dealer-agent inventory hide {unit}"
         yield "All units that are held back, and what buyers see of them:"
         yield "dealer-agent inventory held"
+    # `units_held` has its commands above. `repairs` is found after the checks, so no setting switches it off.
     others = dict.fromkeys(finding.check for finding in findings if finding.check not in ("units_held", "repairs"))
     if others:
         yield "To switch off a warning that you do not need, add these lines at the end of dealer.toml. If [checks] is"

@@ -1,4 +1,4 @@
-"""Looks at the leads of agents: which wait in quarantine, and whose are so bad that quarantine is proposed.
+"""Observes the leads of agents: which wait in quarantine, and which agents have so many bad ones that a person decides.
 
 The lines of a reason that are commands are complete: a person pastes them.
 """
@@ -18,7 +18,7 @@ from dealer_agent.storage.transaction import Transaction
 MOST_AGENTS = 20
 """The most agents that each condition names."""
 LEAST_LEADS = 10
-"""The least leads of an agent in 30 days for a proposal."""
+"""An agent with fewer leads in 30 days is not doubtful."""
 ANONYMOUS = "anonymous"
 
 
@@ -28,13 +28,13 @@ def observe_agents(tx: Transaction, settings: AgentsSettings) -> dict[str, list[
     doubtful = _doubtful(tx, settings, policies)
     return {
         "leads_quarantined": [_of_waiting(each) for each in waiting_by_caller(tx)[:MOST_AGENTS]],
-        "agent_doubtful": [_of_doubtful(agent, found) for agent, found in doubtful.items()],
+        "agent_doubtful": [_of_doubtful(agent, outcomes) for agent, outcomes in doubtful.items()],
         "agent_quarantined": [*_quarantined(tx, policies)],
     }
 
 
 def quarantine_doubtful_agents(tx: Transaction, settings: AgentsSettings) -> list[str]:
-    """Puts agents whose leads are so bad into quarantine, if the settings say so. Returns their identities.
+    """Puts doubtful agents into quarantine, if the settings say so. Returns their identities.
 
     An agent that a person gave a policy of its own is only proposed.
     """
@@ -42,18 +42,18 @@ def quarantine_doubtful_agents(tx: Transaction, settings: AgentsSettings) -> lis
         return []
     policies = list_policies(tx)
     own = {each.agent for each in policies}
-    doubtful = {agent: found for agent, found in _doubtful(tx, settings, policies).items() if agent not in own}
-    for agent, found in doubtful.items():
-        set_policy(tx, agent, Policy("quarantine"), actor=PROGRAM, reason=words_of(found))
+    doubtful = {agent: outcomes for agent, outcomes in _doubtful(tx, settings, policies).items() if agent not in own}
+    for agent, outcomes in doubtful.items():
+        set_policy(tx, agent, Policy("quarantine"), actor=PROGRAM, reason=words_of(outcomes))
     return list(doubtful)
 
 
-def words_of(found: Outcomes) -> str:
+def words_of(outcomes: Outcomes) -> str:
     """What became of the leads of an agent in 30 days, in a sentence."""
     return (
-        f"Of its {found.leads:,} leads in {MONTH.days} days: {found.spam:,} spam, {found.wrong:,} wrong, "
-        f"{found.bounced:,} with a refused mail, {found.withdrawn:,} withdrawn, {found.reached:,} reached, "
-        f"{found.sold:,} sold."
+        f"Of its {outcomes.leads:,} leads in {MONTH.days} days: {outcomes.spam:,} spam, {outcomes.wrong:,} wrong, "
+        f"{outcomes.bounced:,} with a refused mail, {outcomes.withdrawn:,} withdrawn, {outcomes.reached:,} reached, "
+        f"{outcomes.sold:,} sold."
     )
 
 
@@ -68,8 +68,8 @@ def _doubtful(tx: Transaction, settings: AgentsSettings, policies: list[PolicyCh
         if each.policy is not None
         and (each.policy.state in ("quarantine", "block") or (each.set_by != PROGRAM and each.set_at > tx.now - MONTH))
     }
-    found = doubtful_agents(tx, LEAST_LEADS, settings.propose_quarantine_percent)
-    return {agent: found[agent] for agent in sorted(found.keys() - decided)[:MOST_AGENTS]}
+    outcomes = doubtful_agents(tx, LEAST_LEADS, settings.propose_quarantine_percent)
+    return {agent: outcomes[agent] for agent in sorted(outcomes.keys() - decided)[:MOST_AGENTS]}
 
 
 def _of_waiting(waiting: WaitingLeads) -> Observation:
@@ -91,30 +91,30 @@ def _of_waiting(waiting: WaitingLeads) -> Observation:
     return Observation(agent, waiting.number, waiting.oldest, "\n".join(lines))
 
 
-def _of_doubtful(agent: str, found: Outcomes) -> Observation:
+def _of_doubtful(agent: str, outcomes: Outcomes) -> Observation:
     """The observation that leads of an agent often come to nothing, with the commands to act on it."""
     named = shlex.quote(agent)
     lines = [
-        words_of(found),
+        words_of(outcomes),
         "To let its next leads wait until a person has read them:",
         f"dealer-agent agents quarantine {named}",
         "All about this agent:",
         f"dealer-agent agents show {named}",
     ]
-    return Observation(agent, found.leads, detail="\n".join(lines))
+    return Observation(agent, outcomes.leads, detail="\n".join(lines))
 
 
 def _quarantined(tx: Transaction, policies: list[PolicyChange]) -> Iterator[Observation]:
     """The agents that the service has put into quarantine by itself in the last 30 days."""
-    for each in policies:
-        by_itself = each.set_by == PROGRAM and each.policy is not None and each.policy.is_quarantined
-        if by_itself and each.set_at > tx.now - MONTH:
-            named = shlex.quote(each.agent)
+    for change in policies:
+        by_itself = change.set_by == PROGRAM and change.policy is not None and change.policy.is_quarantined
+        if by_itself and change.set_at > tx.now - MONTH:
+            named = shlex.quote(change.agent)
             lines = [
-                each.reason,
+                change.reason,
                 "If this is wrong, let it through again:",
                 f"dealer-agent agents allow {named}",
                 "Its leads that wait:",
                 f"dealer-agent leads quarantined --agent {named}",
             ]
-            yield Observation(each.agent, since=each.set_at, detail="\n".join(lines))
+            yield Observation(change.agent, since=change.set_at, detail="\n".join(lines))

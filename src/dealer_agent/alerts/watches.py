@@ -27,11 +27,11 @@ OPERATOR = "dealer-agent"
 OPERATOR_ZONE = "UTC"
 
 
-def watch_of_machine(installation: Installation, env: Mapping[str, str] = os.environ) -> Watch | None:
+def watch_of_machine(installation: Installation) -> Watch | None:
     """The watch with the conditions of the machine. None if nobody gets its alerts. Raises SettingsError."""
     if installation.only is not None:
-        return watch_of_dealer(installation.only, env)
-    return watch_of_operator(installation, env)
+        return watch_of_dealer(installation.only)
+    return watch_of_operator(installation)
 
 
 def watch_of_dealer(settings: Settings, env: Mapping[str, str] = os.environ) -> Watch | None:
@@ -57,7 +57,7 @@ def watch_of_dealer(settings: Settings, env: Mapping[str, str] = os.environ) -> 
     )
 
 
-def watch_of_operator(installation: Installation, env: Mapping[str, str] = os.environ) -> Watch | None:
+def watch_of_operator(installation: Installation) -> Watch | None:
     """The watch of the operator: what the dealers share. None if it has no receivers. Raises SettingsError."""
     settings = installation.file.installation.alerts
     if not settings.has_receivers:
@@ -67,7 +67,7 @@ def watch_of_operator(installation: Installation, env: Mapping[str, str] = os.en
         settings,
         installation.file.mail,
         Sender(ALL_DEALERS, name, OPERATOR_ZONE, INSTALLATION_FILE, Where(installation.folder)),
-        env,
+        os.environ,
         ANY_ADDRESS,
         where=("installation", "alerts"),
         text=_text_of(installation.folder / INSTALLATION_FILE),

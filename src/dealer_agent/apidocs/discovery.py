@@ -216,4 +216,4 @@ def _plain(text: str) -> str:
 
 def _linkable(url: str) -> str:
     """A URL that cannot end the link of which it is a part."""
-    return re.sub("[()<>]", lambda found: f"%{ord(found[0]):02X}", url)
+    return re.sub("[()<>]", lambda match: f"%{ord(match[0]):02X}", url)

@@ -17,7 +17,7 @@ from dealer_agent.apidocs.components import PARTS
 from dealer_agent.protocol.card import TOKEN_VARIABLE
 from dealer_agent.protocol.envelope import Request
 from dealer_agent.protocol.errors import ERRORS, ProtocolError
-from dealer_agent.protocol.response_bodies import SkillResponse, http_error_body, json_rpc_error_body, response_pieces
+from dealer_agent.protocol.response_bodies import SkillResult, http_error_body, json_rpc_error_body, response_pieces
 from dealer_agent.protocol.skill import DEALER_INFORMATION, INVENTORY_SEARCH, INVENTORY_VEHICLE, SKILL_BY_ID, Skill
 from dealer_agent.protocol.vocabulary import Vocabulary
 
@@ -141,7 +141,7 @@ def json_text(value: Any, indent: int = 0) -> str:
 def example_response(skill: Skill, vocabulary: Vocabulary) -> dict[str, Any]:
     """The successful response to `example_body`."""
     docs = SKILL_DOCS[skill]
-    response = SkillResponse(msgspec.json.encode(docs.reply), docs.reply_message)
+    response = SkillResult(msgspec.json.encode(docs.reply), docs.reply_message)
     return _decoded(b"".join(response_pieces(Request(skill, vocabulary), _REPLY_ID, response)))
 
 

@@ -55,7 +55,7 @@ _PYTHON_WORDS = {"true": "True", "false": "False", "null": "None"}
 def _python_text(value: Any) -> str:
     """A JSON value as Python source text."""
     token = re.compile(r'"(?:\\.|[^"\\])*"|true|false|null')
-    return token.sub(lambda found: _PYTHON_WORDS.get(found[0], found[0]), json_text(value))
+    return token.sub(lambda match: _PYTHON_WORDS.get(match[0], match[0]), json_text(value))
 
 
 def _parts(skills: Sequence[Skill], vocabulary: Vocabulary) -> list[dict[str, Any]]:
@@ -64,4 +64,4 @@ def _parts(skills: Sequence[Skill], vocabulary: Vocabulary) -> list[dict[str, An
 
 def _program(template: str, values: Mapping[str, str]) -> str:
     text = _TEMPLATES.joinpath(template).read_text("utf-8").rstrip("\n")
-    return re.sub(r"<<([a-z ]+)>>", lambda found: values[found[1]], text)
+    return re.sub(r"<<([a-z ]+)>>", lambda match: values[match[1]], text)

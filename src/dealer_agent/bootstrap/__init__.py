@@ -1,11 +1,8 @@
 """Composes the service from its parts. No other module does."""
 
 import gc
-import multiprocessing
 import os
-import signal
 import sys
-import threading
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -32,7 +29,6 @@ costs about 8 % of the processor time of a lead, so only a service of many deale
 def app() -> DealerApp:
     """The application of a worker process. The command line passes the folder and the URL in the environment."""
     forbid_core_dumps()
-    _stop_without_parent()
     prepare_message_types(msgspec.Struct)
     # Imported objects live as long as the process. A garbage collection that scans them would delay a request.
     gc.freeze()
@@ -54,19 +50,6 @@ def prepare_message_types(base: type[msgspec.Struct]) -> None:
         with suppress(TypeError):
             msgspec.json.Decoder(each)
         prepare_message_types(each)
-
-
-def _stop_without_parent() -> None:
-    """Stops a worker when its parent process is gone. Otherwise it would keep the port for ever."""
-    parent = multiprocessing.parent_process()
-    if parent is None:
-        return
-
-    def watch() -> None:
-        parent.join()
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    threading.Thread(target=watch, name="parent-watch", daemon=True).start()
 
 
 def application(installation: Installation) -> DealerApp:

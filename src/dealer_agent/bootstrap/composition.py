@@ -37,6 +37,7 @@ from dealer_agent.server.opening import DealerOpener
 from dealer_agent.server.refresh import Refresher, flush_logs
 from dealer_agent.server.repeated_steps import RepeatedSteps
 from dealer_agent.server.replica_record import ReplicaRecord, machine_name, settings_hash
+from dealer_agent.server.reply_record import ReplySaving
 from dealer_agent.server.served_dealers import ServedDealers, read_addresses
 from dealer_agent.server.service import Process
 from dealer_agent.server.shared_limits import LimitStore
@@ -103,6 +104,8 @@ async def serving(installation: Installation) -> AsyncIterator[ServedDealers]:
         process.ready = True
         counting = Counting(opened.store, process.counts, dealers.find_catalogue)
         closing.push_async_callback(counting.close)
+        replies = ReplySaving(opened.store, process.replies)
+        closing.push_async_callback(replies.close)
         machine, hash_of_settings = machine_name(folder), settings_hash(installation)
         replica = ReplicaRecord(
             opened.store,
@@ -138,6 +141,7 @@ async def serving(installation: Installation) -> AsyncIterator[ServedDealers]:
             jobs.run(),
             replica.run(steps),
             counting.run(steps),
+            replies.run(steps),
             flush_logs(lines),
         ):
             closing.push_async_callback(_cancel, asyncio.create_task(work))

@@ -18,7 +18,7 @@ from msgspec import UNSET, Struct, UnsetType
 from dealer_agent.callers.caller import Caller, issued
 from dealer_agent.callers.issuer import ALGORITHMS, LONGEST_CLIENT, Issuer
 from dealer_agent.protocol.json_body import NOT_DECODED, is_sound
-from dealer_agent.protocol.skill import SCOPES
+from dealer_agent.protocol.skill import DMC12_SCOPES, SCOPES
 
 LONGEST_TOKEN: Final = 8 * 1024
 """Characters."""
@@ -35,7 +35,8 @@ _CLIENT = re.compile(rf"[\x21-\x7e]{{1,{LONGEST_CLIENT}}}")
 _TYPES = frozenset({"at+jwt", "application/at+jwt"})
 _REFUSED_HEADERS = frozenset({"b64", "crit", "jku", "jwk", "x5c", "x5u"})
 """A token with one of these brings its own key, or demands what this service does not know."""
-_SCOPES = frozenset(SCOPES)
+_SCOPES = {scope: scope for scope in SCOPES} | DMC12_SCOPES
+"""The scopes that a token may have, each with the one of this service that it means."""
 _jws = PyJWS(algorithms=[name for names in ALGORITHMS.values() for name in names])
 
 Seconds = int | float
@@ -123,7 +124,7 @@ def read_keys(document: bytes) -> IssuerKeys:
 
 
 def _usable(jwk: Mapping[str, Any]) -> list[PyJWK]:
-    """A key once for each algorithm that it can verify; empty for a key that no signature needs."""
+    """A key once for each algorithm that it can verify; empty for a key that must not be used."""
     kind, curve, key_id = jwk.get("kty"), jwk.get("crv"), jwk.get("kid")
     # A private key that is published proves nothing: anybody can sign with it.
     if "d" in jwk or jwk.get("use", "sig") != "sig" or not isinstance(key_id, str | None):
@@ -220,4 +221,5 @@ def _client_of(claims: _Claims, issuer: Issuer) -> str:
 
 def _scopes_of(claims: _Claims) -> frozenset[str]:
     """The scopes that this service knows. A token without any may use no skill."""
-    return _SCOPES & frozenset("" if claims.scope is UNSET else claims.scope.split(" "))
+    named = () if claims.scope is UNSET else claims.scope.split(" ")
+    return frozenset(_SCOPES[name] for name in named if name in _SCOPES)

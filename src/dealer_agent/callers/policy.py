@@ -81,7 +81,7 @@ class PolicyBook:
     """The policies of one dealer: `own` are its own, `shared` those of its installation, `classes` its settings.
 
     `anonymous_leads_a_day` is the default for callers that anybody can be: anonymous ones, and signed ones without a
-    policy of their own. None is no limit.
+    policy of their own. None means no limit.
     """
 
     __slots__ = ("_anonymous_leads_a_day", "_classes", "_own", "_shared")

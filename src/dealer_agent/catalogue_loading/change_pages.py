@@ -20,13 +20,13 @@ import msgspec
 import dealer_agent
 from dealer_agent.catalogue_loading.cursors import (
     CURSOR_DAYS,
-    Point,
     Position,
+    StockPoint,
     has_expired,
     read_cursor,
     write_cursor,
 )
-from dealer_agent.catalogue_loading.snapshots import Lister
+from dealer_agent.catalogue_loading.listings import Lister
 from dealer_agent.inventory.listing import ListingPolicy
 from dealer_agent.protocol.errors import CursorExpired
 from dealer_agent.protocol.problems import Problem, validation_error
@@ -45,7 +45,7 @@ BEGIN_AGAIN = "Begin again without a cursor, and replace what you have."
 NO_CURSOR = "is not a cursor of this dealer; send the `cursor` of its last response as it was, or none to begin again"
 
 
-class Page(NamedTuple):
+class ChangePage(NamedTuple):
     """A page of changes, each as JSON. `position` is where the next page begins."""
 
     changes: list[bytes]
@@ -95,15 +95,15 @@ class ChangeReader:
             raise CursorExpired(f"The cursor is more than {CURSOR_DAYS} days old. {BEGIN_AGAIN}")
         return position
 
-    def _page(self, tx: Transaction, position: Position, revision: int, limit: int) -> Page:
+    def _page(self, tx: Transaction, position: Position, revision: int, limit: int) -> ChangePage:
         base, target, order = position.base, position.target, tx.connection.dialect.name
         before = _times(tx, base)
         if target is None:
             newest = max(revision, base.revision)
             if (newest, self._digest) == (base.revision, base.policy):
-                return Page([], position, more=False)
-            now = _times(tx, Point(newest), is_known=False)
-            target = Point(newest, microseconds(now.mark.imported_at), self._digest)
+                return ChangePage([], position, more=False)
+            now = _times(tx, StockPoint(newest), is_known=False)
+            target = StockPoint(newest, microseconds(now.mark.imported_at), self._digest)
         else:
             now = _times(tx, target)
             if position.order != order:
@@ -129,11 +129,11 @@ class ChangeReader:
                 break
         else:
             more = revision > target.revision or target.policy != self._digest
-            return Page(changes, Position(base=target), more)
-        return Page(changes, Position(base, target, after, order), more=True)
+            return ChangePage(changes, Position(base=target), more)
+        return ChangePage(changes, Position(base, target, after, order), more=True)
 
 
-def _times(tx: Transaction, point: Point, *, is_known: bool = True) -> StockTimes:
+def _times(tx: Transaction, point: StockPoint, *, is_known: bool = True) -> StockTimes:
     """The times of a stock that a cursor names. Raises CursorExpired if the record does not have it, or has another."""
     times = stock_times(tx, point.revision)
     if times is None or (
@@ -152,8 +152,8 @@ class _Comparison(NamedTuple):
     """
 
     tx: Transaction
-    base: Point
-    target: Point
+    base: StockPoint
+    target: StockPoint
     lister: Lister
     now: StockTimes
     earlier: Lister | None

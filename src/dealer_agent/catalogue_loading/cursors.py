@@ -17,7 +17,7 @@ CURSOR_DAYS: Final = 30
 _MAC_BYTES: Final = 16
 
 
-class Point(NamedTuple):
+class StockPoint(NamedTuple):
     """A stock under a policy. `at` is the time of the import, in microseconds: other databases have other times.
 
     `policy` is a digest: "" for no policy, or for several ones. Revision 0 is the empty stock.
@@ -34,8 +34,8 @@ class Position(NamedTuple):
     `order` is the kind of database in whose order these ids are.
     """
 
-    base: Point = Point()
-    target: Point | None = None
+    base: StockPoint = StockPoint()
+    target: StockPoint | None = None
     after: str = ""
     order: str = ""
 

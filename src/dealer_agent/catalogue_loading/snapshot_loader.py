@@ -22,15 +22,10 @@ from pathlib import Path
 import msgspec
 
 from dealer_agent.catalogue_loading.child_processes import ChildJob
+from dealer_agent.catalogue_loading.listings import listing_policy
 from dealer_agent.catalogue_loading.snapshot_folder import SnapshotFolder, boot_id
 from dealer_agent.catalogue_loading.snapshot_process import SnapshotJob, replaced_by
-from dealer_agent.catalogue_loading.snapshots import (
-    LoadedSnapshot,
-    SnapshotInputs,
-    label_of,
-    listing_policy,
-    write_stock,
-)
+from dealer_agent.catalogue_loading.snapshots import LoadedSnapshot, SnapshotInputs, label_of, write_stock
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.catalogue.flat_arrays import FlatArrays
 from dealer_agent.storage.stock.reading import has_more_live_units, read_mark

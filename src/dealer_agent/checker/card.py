@@ -30,7 +30,7 @@ class Interface:
 
 
 @dataclass(frozen=True)
-class Card:
+class FetchedCard:
     """A card and the exchange that fetched it. `content` is the JSON object."""
 
     url: str
@@ -55,12 +55,12 @@ class Card:
     @cached_property
     def interfaces(self) -> list[Interface]:
         """The interfaces of bindings that checks know, each binding once."""
-        found: dict[Binding, Interface] = {}
+        interfaces: dict[Binding, Interface] = {}
         for entry in dicts(self.camel.get("supportedInterfaces")):
             binding, url = entry.get("protocolBinding"), entry.get("url")
             if binding in ("JSONRPC", "HTTP+JSON") and isinstance(url, str) and parse_url(url):
-                found.setdefault(binding, Interface(binding, url.rstrip("/")))
-        return list(found.values())
+                interfaces.setdefault(binding, Interface(binding, url.rstrip("/")))
+        return list(interfaces.values())
 
     @cached_property
     def skills(self) -> frozenset[str]:
@@ -78,8 +78,8 @@ class Card:
         ]
         names: dict[str, None] = {}
         for mode in (mode for each in modes if isinstance(each, list) for mode in each if isinstance(mode, str)):
-            if found := _MEDIA_TYPE.fullmatch(mode) or _ANY_MEDIA_TYPE.fullmatch(mode):
-                names.setdefault(found[1].lower())
+            if match := _MEDIA_TYPE.fullmatch(mode) or _ANY_MEDIA_TYPE.fullmatch(mode):
+                names.setdefault(match[1].lower())
         return list(names)
 
     @cached_property
@@ -95,5 +95,5 @@ class Card:
 @lru_cache(1_000)
 def _origin_of(url: str) -> str | None:
     """The origin of a URL; None if it has none."""
-    found = parse_url(url)
-    return None if found is None else origin(found)
+    parts = parse_url(url)
+    return None if parts is None else origin(parts)

@@ -30,7 +30,7 @@ from functools import cache, partial
 from importlib import import_module
 from typing import Any
 
-from dealer_agent.checker.card import Card
+from dealer_agent.checker.card import FetchedCard
 from dealer_agent.checker.exchange import Exchange
 from dealer_agent.checker.outcome import Judgement, conclude
 from dealer_agent.checker.reply import Refusal, answered, rejected
@@ -88,11 +88,11 @@ def judge_each(rows: Mapping[str, tuple[Probe, *tuple[Judgement, ...]]], *, last
 
     @check_each(rows, last=last)
     async def _(target: Target, probe: Probe, *judgements: Judgement) -> None:
-        found = await probe(target)
-        for thing in found if isinstance(found, list) else [found]:
-            shown = thing.exchange if isinstance(thing, Refusal | Card) else thing
+        probed = await probe(target)
+        for subject in probed if isinstance(probed, list) else [probed]:
+            shown = subject.exchange if isinstance(subject, Refusal | FetchedCard) else subject
             for judgement in judgements:
-                conclude(judgement(thing), shown if isinstance(shown, Exchange) else None)
+                conclude(judgement(subject), shown if isinstance(shown, Exchange) else None)
 
 
 def each_of(probe: Probe, rows: Mapping[str, Judgement], *, last: bool = False) -> None:

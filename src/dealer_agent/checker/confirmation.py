@@ -1,4 +1,4 @@
-"""Confirms failures: a dealer's data changes while it is checked, and a change of data is no defect.
+"""Confirms failures: a dealer's data changes while it is checked, and a change of data is not a defect.
 
 A check that fails is done again with nothing remembered, of another test customer. It has failed if it fails again and
 the data held still meanwhile: the listings and the dealer's information are read after it, and are what they were
@@ -19,7 +19,7 @@ from dealer_agent.checker.exchange import Exchange
 from dealer_agent.checker.outcome import Failed, NotChecked, Skipped, Unprepared
 from dealer_agent.checker.requirement import Requirement
 from dealer_agent.checker.searches import key_of
-from dealer_agent.checker.target import Listing, Stock, Target
+from dealer_agent.checker.target import Listing, Target, TargetStock
 
 MOST_REPETITIONS = 5
 """How often a check that fails is done again."""
@@ -51,7 +51,7 @@ class Finding:
 class Reading:
     """The data of a dealer at one time: its stock, and its `dealer.information` (None if it cannot be read)."""
 
-    stock: Stock
+    stock: TargetStock
     information: Any
 
 
@@ -140,7 +140,7 @@ async def _repeat(first: Finding, target: Target, requirement: Requirement, chec
 def _came_back(readings: list[Reading]) -> bool:
     """Whether data changed and was the same again twice, times included: the agent has two answers to one question.
 
-    Once is no proof: a unit that is sold and comes back has its old times again.
+    One change is not a proof: a unit that is sold and comes back has its old times again.
     """
     alike = Counter(
         number
@@ -170,7 +170,7 @@ async def _done_again(target: Target, requirement: Requirement, check: Check) ->
 
 @contextmanager
 def _aside(target: Target) -> Iterator[None]:
-    """What is asked within it is asked again, and is none of the exchanges that later checks judge."""
+    """In this block, each request is sent anew, and no later check sees its exchange."""
     seen = len(target.exchanges)
     try:
         with target.wire.anew():
@@ -188,7 +188,7 @@ def _require(target: Target, requirement: Requirement) -> None:
         raise Skipped("The check submits leads. Allow it with --leads.")
 
 
-def _by_key(stock: Stock) -> dict[str, Listing]:
+def _by_key(stock: TargetStock) -> dict[str, Listing]:
     return {key_of(each): each for each in stock.listings or []}
 
 

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import urljoin
 
-from dealer_agent.checker.card import Card, Interface
+from dealer_agent.checker.card import FetchedCard, Interface
 from dealer_agent.checker.exchange import Exchange, Headers, at, dicts
 from dealer_agent.checker.outcome import NotChecked, Skipped
-from dealer_agent.checker.target import Stock, Target
-from dealer_agent.checker.wire import Wire
+from dealer_agent.checker.target import Target, TargetStock
+from dealer_agent.checker.wire import TargetConnection
 from dealer_agent.client.card import parse_url
 from dealer_agent.client.signing import Signer
 from dealer_agent.protocol.well_known import CARD_PATH, CARD_TYPE, CATALOG_PATH
@@ -20,7 +20,7 @@ DEFAULT_VENDOR = "proto"
 CARD_HEADERS: Headers = (("Accept", "application/json"),)
 
 
-async def find_cards(wire: Wire, url: str) -> list[Card]:
+async def find_cards(wire: TargetConnection, url: str) -> list[FetchedCard]:
     """The cards behind a URL: of a dealer agent, or of one card. Raises NotChecked if there is none.
 
     The URL may be that of a card. Else the card is at the well-known path below it. The other cards are those that
@@ -29,39 +29,39 @@ async def find_cards(wire: Wire, url: str) -> list[Card]:
     root = url.rstrip("/")
     exchange = await wire.request("GET", url, headers=CARD_HEADERS)
     if _is_card(exchange.json):
-        return [Card(url, exchange.json, exchange)]
+        return [FetchedCard(url, exchange.json, exchange)]
     exchange = await wire.request("GET", root + CARD_PATH, headers=CARD_HEADERS)
     if not _is_card(exchange.json):
         others = await _listed(wire, root)
         advice = f"The AI Catalog lists others, for example {others[0]}" if others else "Give the URL of a dealer agent"
         raise NotChecked(f"There is no agent card at {root + CARD_PATH} (HTTP {exchange.status}). {advice}.")
-    found = [Card(root + CARD_PATH, exchange.json, exchange)]
+    cards = [FetchedCard(root + CARD_PATH, exchange.json, exchange)]
     for each in await _listed(wire, root):
         exchange = await wire.request("GET", each, headers=CARD_HEADERS)
-        if _is_card(exchange.json) and not any(_same(exchange, card) for card in found):
-            found.append(Card(each, exchange.json, exchange))
-    return found[:MOST_CARDS]
+        if _is_card(exchange.json) and not any(_same(exchange, card) for card in cards):
+            cards.append(FetchedCard(each, exchange.json, exchange))
+    return cards[:MOST_CARDS]
 
 
 async def targets_of(
-    wire: Wire, card: Card, token: str | None, *, leads: bool, signer: Signer | None = None
+    wire: TargetConnection, card: FetchedCard, token: str | None, *, leads: bool, signer: Signer | None = None
 ) -> list[Target]:
     """The targets of a card: each interface in each vocabulary. The token is for interfaces on the card's host.
 
     A card that names no interface is a target nevertheless: what it says of interfaces is checked.
     """
     if not card.interfaces:
-        return [Target(card, Interface("JSONRPC", card.url), DEFAULT_VENDOR, wire, Stock())]
-    found = []
+        return [Target(card, Interface("JSONRPC", card.url), DEFAULT_VENDOR, wire, TargetStock())]
+    targets = []
     for interface in card.interfaces:
-        stock = Stock()
+        stock = TargetStock()
         sent = token if card.is_at_home(interface.url) else None
         vendors = card.vendors or await _answered_vendors(wire, card, interface, sent, signer)
-        found += [Target(card, interface, vendor, wire, stock, sent, leads, signer) for vendor in vendors]
-    return found
+        targets += [Target(card, interface, vendor, wire, stock, sent, leads, signer) for vendor in vendors]
+    return targets
 
 
-def notes_about(cards: Iterable[Card], token: str | None) -> Iterator[str]:
+def notes_about(cards: Iterable[FetchedCard], token: str | None) -> Iterator[str]:
     """What was found and is not checked, as sentences."""
     for card in cards:
         if not card.interfaces:
@@ -71,7 +71,7 @@ def notes_about(cards: Iterable[Card], token: str | None) -> Iterator[str]:
                 yield f"{interface.url} is on another host than its card, so it gets no token."
 
 
-async def _listed(wire: Wire, root: str) -> list[str]:
+async def _listed(wire: TargetConnection, root: str) -> list[str]:
     """The URLs of the cards that the AI Catalog lists, below the URL `root`."""
     exchange = await wire.request("GET", root + CATALOG_PATH, headers=CARD_HEADERS)
     urls = [
@@ -90,20 +90,20 @@ def _joined(base: str, url: str) -> str:
 
 
 async def _answered_vendors(
-    wire: Wire, card: Card, interface: Interface, token: str | None, signer: Signer | None
+    wire: TargetConnection, card: FetchedCard, interface: Interface, token: str | None, signer: Signer | None
 ) -> list[str]:
     """The vocabularies in which an interface answers, if its card names none."""
-    found = []
+    vendors = []
     for vendor in (DEFAULT_VENDOR, "autoagent"):
-        target = Target(card, interface, vendor, wire, Stock(), token, signer=signer)
+        target = Target(card, interface, vendor, wire, TargetStock(), token, signer=signer)
         try:
             exchange = await target.send({"type": "dealer.information.request"})
         except (NotChecked, Skipped):
             # Each check will say the same.
             continue
         if target.media_type("dealer.information", "response").encode() in exchange.body:
-            found.append(vendor)
-    return found or [DEFAULT_VENDOR]
+            vendors.append(vendor)
+    return vendors or [DEFAULT_VENDOR]
 
 
 def _is_card(document: Any) -> bool:
@@ -112,6 +112,6 @@ def _is_card(document: Any) -> bool:
     )
 
 
-def _same(exchange: Exchange, card: Card) -> bool:
+def _same(exchange: Exchange, card: FetchedCard) -> bool:
     """Whether a response is a card that was found already, at another URL."""
     return {**exchange.json, "signatures": None} == {**card.content, "signatures": None}

@@ -9,11 +9,11 @@ from dealer_agent.checker.requirement import Requirement
 Outcome = Literal["pass", "fail", "skipped", "could not check"]
 
 OUTCOMES: tuple[Outcome, ...] = ("fail", "could not check", "skipped", "pass")
-"""In the order in which reports show them."""
+"""All outcomes, in the order in which reports show them."""
 
 
 @dataclass(frozen=True)
-class Place:
+class Variant:
     """Where a requirement was checked. `binding` and `vocabulary` are empty for a check of the card."""
 
     card: str
@@ -30,7 +30,7 @@ class RunStarted:
     """The cards are found. `checks` verdicts will follow. `notes` say what was found and is not checked."""
 
     url: str
-    places: tuple[Place, ...]
+    variants: tuple[Variant, ...]
     checks: int
     notes: tuple[str, ...] = ()
 
@@ -39,7 +39,7 @@ class RunStarted:
 class CheckStarted:
     """A check begins."""
 
-    place: Place
+    variant: Variant
     requirement: Requirement
 
 
@@ -47,7 +47,7 @@ class CheckStarted:
 class Verdict:
     """What a check found. `sentence` is the failure or the reason, empty for a pass. `exchange` shows a failure."""
 
-    place: Place
+    variant: Variant
     requirement: Requirement
     outcome: Outcome
     sentence: str

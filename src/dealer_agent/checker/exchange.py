@@ -89,11 +89,11 @@ def read_json(body: bytes) -> tuple[Any, list[str]]:
         text = body.decode("utf-8", "replace")
 
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
+        node = dict(pairs)
+        if len(node) < len(pairs):
             twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
             defects.append(f"An object has the member {twice!r} twice.")
-        return found
+        return node
 
     def constant(name: str) -> None:
         defects.append(f"The body has {name}, which JSON does not know.")

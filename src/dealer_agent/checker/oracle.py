@@ -15,8 +15,8 @@ from typing import Any
 from dealer_agent.checker import forms
 from dealer_agent.checker.differences import clearly_different, joined
 from dealer_agent.checker.fields import EXACT_FILTERS, ORDERS, RANGE_FILTERS, SORTS, TRUE_FILTERS, WORD_FILTERS
-from dealer_agent.checker.searches import Matches, Page, key_of, number_of, range_matches, shown, word_matches
-from dealer_agent.checker.target import Listing, Stock
+from dealer_agent.checker.searches import Matches, ReadPage, key_of, number_of, range_matches, shown, word_matches
+from dealer_agent.checker.target import Listing, TargetStock
 from dealer_agent.protocol.vehicle import FIELDS
 
 VOLATILE = ("updated_at", "changed_at")
@@ -34,13 +34,19 @@ def comparable(value: Any) -> Any:
     return value.partition("?")[0] if forms.url(value) else value
 
 
+def differ(one: Any, other: Any) -> bool:
+    """Whether two values differ in more than times, order and the queries of URLs."""
+    # Most are equal as they are, which is far cheaper to see.
+    return bool(one != other) and comparable(one) != comparable(other)
+
+
 @dataclass(frozen=True)
 class Answered:
     """A search that was answered: the members of its request beside `type`, its page, and the stock at that time."""
 
     members: Mapping[str, Any]
-    page: Page
-    stock: Stock
+    page: ReadPage
+    stock: TargetStock
 
     @property
     def filters(self) -> Mapping[str, Any]:
@@ -103,8 +109,8 @@ def _matches(name: str, value: Any, listing: Listing) -> bool | None:
         return listing.get(name) is True
     if name not in EXACT_FILTERS:
         return None
-    found = listing.get(name)
-    return True if found == value else False if not found or clearly_different(name, found, value) else None
+    own = listing.get(name)
+    return True if own == value else False if not own or clearly_different(name, own, value) else None
 
 
 # The values by which listings are sorted
@@ -133,8 +139,8 @@ def value_of(listing: Listing, field: str) -> Any:
 
 def sort_values(listings: Iterable[Listing], field: str) -> list[Any]:
     """The values of a sort, texts without case: those that differ in it only may come in any order."""
-    found = [value_of(each, field) for each in listings]
-    return [each.casefold() if isinstance(each, str) else each for each in found]
+    values = [value_of(each, field) for each in listings]
+    return [each.casefold() if isinstance(each, str) else each for each in values]
 
 
 def in_order(order: str, first: Any, second: Any) -> bool:
@@ -148,74 +154,74 @@ def in_order(order: str, first: Any, second: Any) -> bool:
 # Rules
 
 
-def _finds_matching(asked: Answered) -> bool | str:
-    matches = matcher(asked.filters)
-    wrong = next((each for each in asked.page.vehicles if matches(each) is False), None)
-    return wrong is None or f"{shown(asked.members)} finds {key_of(wrong)}, which does not match."
+def _finds_matching(search: Answered) -> bool | str:
+    matches = matcher(search.filters)
+    wrong = next((each for each in search.page.vehicles if matches(each) is False), None)
+    return wrong is None or f"{shown(search.members)} finds {key_of(wrong)}, which does not match."
 
 
-def _finds_all(asked: Answered) -> bool | str:
+def _finds_all(search: Answered) -> bool | str:
     """Expects that a search finds all listings that match, and no more. Returns True, or what is wrong."""
-    matches, listings, total = matcher(asked.filters), asked.stock.listings or [], asked.page.total
+    matches, listings, total = matcher(search.filters), search.stock.listings or [], search.page.total
     if total is None:
         return True
-    found = [matches(each) for each in listings]
-    least, most = found.count(True), len(found) - found.count(False)
-    if total < least or (asked.stock.complete and total > most):
+    matching = [matches(each) for each in listings]
+    least, most = matching.count(True), len(matching) - matching.count(False)
+    if total < least or (search.stock.complete and total > most):
         expected = f"{least}" if least == most else f"{least} to {most}"
-        return f"{shown(asked.members)} has the total {total}, and {expected} listings match."
-    if asked.skip or total > len(asked.page.vehicles) or not asked.stock.complete:
+        return f"{shown(search.members)} has the total {total}, and {expected} listings match."
+    if search.skip or total > len(search.page.vehicles) or not search.stock.complete:
         return True
-    missing = {key_of(each) for each, good in zip(listings, found, strict=True) if good} - set(asked.page.keys)
-    return not missing or f"{shown(asked.members)} does not find {min(missing)}, which matches."
+    missing = {key_of(each) for each, good in zip(listings, matching, strict=True) if good} - set(search.page.keys)
+    return not missing or f"{shown(search.members)} does not find {min(missing)}, which matches."
 
 
-def _is_the_page(asked: Answered) -> bool | str:
+def _is_the_page(search: Answered) -> bool | str:
     """Expects that a page has the vehicles that its skip, limit and total say. Returns True, or what is wrong."""
-    found, wanted = asked.page.data, asked.members.get("pagination") or {}
-    count, total = len(asked.page.vehicles), asked.page.total
-    twice = [key for key, times in Counter(asked.page.keys).items() if times > 1]
+    page, wanted = search.page.data, search.members.get("pagination") or {}
+    count, total = len(search.page.vehicles), search.page.total
+    twice = [key for key, times in Counter(search.page.keys).items() if times > 1]
     if twice:
-        return f"The page of {shown(asked.members)} has {twice[0]} twice."
-    wrong = [name for name in ("skip", "limit") if name in found and not forms.whole(found[name])]
-    if wrong or not isinstance(found.get("vehicles"), list):
+        return f"The page of {shown(search.members)} has {twice[0]} twice."
+    wrong = [name for name in ("skip", "limit") if name in page and not forms.whole(page[name])]
+    if wrong or not isinstance(page.get("vehicles"), list):
         name = (*wrong, "vehicles")[0]
-        return f"`{name}` of the answer to {shown(asked.members)} is {found.get(name)!r:.100}."
-    limit: Any = found.get("limit", wanted.get("limit"))
+        return f"`{name}` of the answer to {shown(search.members)} is {page.get(name)!r:.100}."
+    limit: Any = page.get("limit", wanted.get("limit"))
     if not forms.whole(limit) or total is None:
         return True
-    if found.get("skip", asked.skip) != asked.skip or limit > wanted.get("limit", limit):
-        return f"The answer to {shown(asked.members)} has skip {found.get('skip')!r} and limit {limit!r}."
-    most = max(0, min(int(limit), total - asked.skip))
-    told = f"The page of {shown(asked.members)} has {count} vehicles. Its limit is {limit} and its total {total}."
-    return (count == most if "limit" in found else count <= most) or told
+    if page.get("skip", search.skip) != search.skip or limit > wanted.get("limit", limit):
+        return f"The answer to {shown(search.members)} has skip {page.get('skip')!r} and limit {limit!r}."
+    most = max(0, min(int(limit), total - search.skip))
+    words = f"The page of {shown(search.members)} has {count} vehicles. Its limit is {limit} and its total {total}."
+    return (count == most if "limit" in page else count <= most) or words
 
 
-def _is_sorted(asked: Answered) -> bool | str:
+def _is_sorted(search: Answered) -> bool | str:
     """Expects the order that the search asks for, vehicles without a value last. Returns True, or what is wrong."""
-    sort = asked.members.get("sort")
+    sort = search.members.get("sort")
     if not sort:
         return True
     field, order = sort["field"], sort["order"]
-    known = [each for each in asked.page.vehicles if value_of(each, field) is not None]
+    known = [each for each in search.page.vehicles if value_of(each, field) is not None]
     for first, second in pairwise(known):
         if not in_order(order, value_of(first, field), value_of(second, field)):
-            return f"{shown(asked.members)} returns {first[field]!r} before {second[field]!r}."
-    early = [each for each in asked.page.vehicles[: len(known)] if each.get("price") is None]
-    return (
-        field != "price" or not early or f"{shown(asked.members)} returns {key_of(early[0])}, without price, too early."
-    )
+            return f"{shown(search.members)} returns {first[field]!r} before {second[field]!r}."
+    early = [each for each in search.page.vehicles[: len(known)] if each.get("price") is None]
+    if field == "price" and early:
+        return f"{shown(search.members)} returns {key_of(early[0])}, without price, too early."
+    return True
 
 
-def _has_values_of_stock(asked: Answered) -> bool | str:
+def _has_values_of_stock(search: Answered) -> bool | str:
     """Expects the same values of each vehicle as in the listings before. Returns True, or what is wrong."""
-    known = {key_of(each): each for each in asked.stock.listings or []}
-    for found in asked.page.vehicles:
-        listing = known.get(key_of(found), {})
-        for name in listing.keys() & found.keys() - set(VOLATILE):
-            if found[name] != listing[name] and comparable(found[name]) != comparable(listing[name]):
-                told = f"{name} of {key_of(found)} is {found[name]!r:.200} in {shown(asked.members)}"
-                return f"{told}, and else {listing[name]!r:.200}."
+    stock = {key_of(listing): listing for listing in search.stock.listings or []}
+    for vehicle in search.page.vehicles:
+        listing = stock.get(key_of(vehicle), {})
+        for name in listing.keys() & vehicle.keys() - set(VOLATILE):
+            if differ(vehicle[name], listing[name]):
+                words = f"{name} of {key_of(vehicle)} is {vehicle[name]!r:.200} in {shown(search.members)}"
+                return f"{words}, and else {listing[name]!r:.200}."
     return True
 
 

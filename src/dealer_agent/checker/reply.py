@@ -44,7 +44,7 @@ class Refusal:
 
 
 def message_of(exchange: Exchange) -> dict[str, Any]:
-    """The response's `message`. Raises Failed if the exchange is no success."""
+    """The response's `message`. Raises Failed if the exchange is not a success."""
     document = exchange.json
     if isinstance(at(document, "error"), dict):
         error = refusal_of(exchange)
@@ -59,8 +59,8 @@ def payload_of(exchange: Exchange) -> dict[str, Any]:
     """The payload of a successful response: an object with `type` and `data`. Raises Failed."""
     for part in dicts(message_of(exchange).get("parts")):
         if isinstance(part.get("data"), dict):
-            found: dict[str, Any] = part["data"]
-            return found
+            payload: dict[str, Any] = part["data"]
+            return payload
     raise Failed("The response has no data part.", exchange)
 
 

@@ -75,7 +75,7 @@ class Requirement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def rank(self) -> int:
-        """The place of the level in the order of reports: MUST first."""
+        """The position of the level in the order of reports: MUST first."""
         return LEVELS.index(self.level)
 
     def profile(self, *, published: bool) -> str | None:
@@ -111,16 +111,16 @@ def read_rows(texts: Mapping[str, str]) -> dict[str, Requirement]:
     Raises ValueError for an id that occurs twice, KeyError for members of a row that does not exist, and
     msgspec.ValidationError for a wrong row.
     """
-    found: dict[str, dict[str, Any]] = {}
+    rows: dict[str, dict[str, Any]] = {}
     for name, text in texts.items():
         for row in _rows(tomllib.loads(text)):
             if "says" not in row:
-                found[row["id"]].update(row)
-            elif row["id"] in found:
+                rows[row["id"]].update(row)
+            elif row["id"] in rows:
                 raise ValueError(f"{name}: the id {row['id']} occurs twice")
             else:
-                found[row["id"]] = row
-    return {name: msgspec.convert(row, Requirement) for name, row in found.items()}
+                rows[row["id"]] = row
+    return {name: msgspec.convert(row, Requirement) for name, row in rows.items()}
 
 
 def _rows(document: dict[str, dict[str, Any]]) -> Iterator[dict[str, Any]]:

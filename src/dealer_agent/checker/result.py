@@ -20,7 +20,7 @@ from typing import Literal
 
 import msgspec
 
-from dealer_agent.checker.events import Event, Outcome, Place, RunEnded, RunStarted, Verdict
+from dealer_agent.checker.events import Event, Outcome, RunEnded, RunStarted, Variant, Verdict
 from dealer_agent.checker.requirement import Requirement, requirements
 from dealer_agent.protocol.did_you_mean import did_you_mean
 
@@ -28,19 +28,19 @@ Conclusion = Literal["passed", "failed", "incomplete"]
 
 
 PREVAILING: tuple[Outcome, ...] = ("fail", "could not check", "pass", "skipped")
-"""The outcome of a requirement in several places is the first of these that one of them has."""
+"""The outcome of a requirement in several variants is the first of these that one of them has."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """The verdicts of one requirement in all places."""
+    """The verdicts of one requirement in all variants."""
 
     requirement: Requirement
     verdicts: tuple[Verdict, ...]
 
     @cached_property
     def outcome(self) -> Outcome:
-        """The outcome in all places together."""
+        """The outcome in all variants together."""
         return min((each.outcome for each in self.verdicts), key=PREVAILING.index)
 
     @cached_property
@@ -70,7 +70,7 @@ SIZE_LIMIT = 1_000_000
 
 
 class ExpectedFailure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One entry. It matches the failures of its requirement, everywhere or in the places that it names."""
+    """One entry. It matches the failures of its requirement, everywhere or in the variants that it names."""
 
     id: str
     reason: str
@@ -80,10 +80,10 @@ class ExpectedFailure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     vocabulary: str | None = None
 
     def matches(self, verdict: Verdict) -> bool:
-        """Whether a verdict is about this entry's requirement and place."""
+        """Whether a verdict is about this entry's requirement and variant."""
         wanted = (self.card, self.revision, self.binding, self.vocabulary)
         return verdict.requirement.id == self.id and all(
-            each in (None, found) for each, found in zip(wanted, astuple(verdict.place), strict=True)
+            each in (None, value) for each, value in zip(wanted, astuple(verdict.variant), strict=True)
         )
 
 
@@ -106,19 +106,19 @@ def stale_entries(entries: Sequence[ExpectedFailure], verdicts: Sequence[Verdict
     """What is wrong with entries that no failure needs, as sentences. An entry that was not checked is not stale."""
     sentences = []
     for entry in entries:
-        found = {verdict.outcome for verdict in verdicts if entry.matches(verdict)}
+        outcomes = {verdict.outcome for verdict in verdicts if entry.matches(verdict)}
         if entry.id not in requirements():
             advice = did_you_mean(entry.id, [*requirements()]) or "."
             sentences.append(
                 f"{entry.id} is expected to fail, but there is no such requirement{advice} Remove the entry."
             )
-        elif "pass" in found and "fail" not in found:
+        elif "pass" in outcomes and "fail" not in outcomes:
             sentences.append(f"{entry.id} is expected to fail, but it passes. Remove the entry.")
     return sentences
 
 
 @dataclass
-class Result:
+class RunResult:
     """Collects the events of a run: it is a listener. `strict` makes a failed SHOULD count like a MUST.
 
     `problem` is why the run ended before its first check: no card was found.
@@ -130,7 +130,7 @@ class Result:
     expected: Sequence[ExpectedFailure] = ()
     problem: str | None = None
     verdicts: list[Verdict] = field(default_factory=list)
-    places: tuple[Place, ...] = ()
+    variants: tuple[Variant, ...] = ()
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
     requests: int = 0
@@ -139,7 +139,7 @@ class Result:
         """Takes one event."""
         match event:
             case RunStarted():
-                self.places, self.notes = event.places, event.notes
+                self.variants, self.notes = event.variants, event.notes
             case Verdict():
                 self.verdicts.append(event)
             case RunEnded():
@@ -148,10 +148,10 @@ class Result:
     @property
     def groups(self) -> list[Group]:
         """The verdicts by requirement, in the order of the tables."""
-        found: dict[str, list[Verdict]] = {}
+        verdicts_of: dict[str, list[Verdict]] = {}
         for verdict in self.verdicts:
-            found.setdefault(verdict.requirement.id, []).append(verdict)
-        return [Group(each[0].requirement, tuple(each)) for each in found.values()]
+            verdicts_of.setdefault(verdict.requirement.id, []).append(verdict)
+        return [Group(each[0].requirement, tuple(each)) for each in verdicts_of.values()]
 
     @property
     def failures(self) -> list[tuple[Group, list[Group]]]:
@@ -166,7 +166,7 @@ class Result:
             following.setdefault(_cause(each, failed).requirement.id, []).append(each)
         by_id = {each.requirement.id: each for each in failed}
         ordered = sorted(following.items(), key=lambda each: (each[1][0].requirement.rank, -len(each[1])))
-        return [(by_id[name], [each for each in found if each is not by_id[name]]) for name, found in ordered]
+        return [(by_id[name], [each for each in groups if each is not by_id[name]]) for name, groups in ordered]
 
     @property
     def stale(self) -> list[str]:

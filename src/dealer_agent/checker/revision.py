@@ -33,7 +33,7 @@ class Revision:
     error_data: Literal["of the vocabulary", "payload", "details"] = "of the vocabulary"
     """The form of `error.data` in JSON-RPC: the error payload alone, or the array of details."""
     problem_members: tuple[str, str] = ("instancePath", "message")
-    """In an entry of `details.errors`: the member with the pointer, and that with the text."""
+    """The members of an entry of `details.errors` that have the pointer and the text."""
     condition_code: str = "SCHEMA_VALIDATION_FAILED"
     """The code for a condition from the wrong list."""
     needs_version_header: bool = False

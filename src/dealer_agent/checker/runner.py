@@ -9,10 +9,10 @@ import httpx
 from dealer_agent.checker.check import Check, checks
 from dealer_agent.checker.confirmation import confirm, find
 from dealer_agent.checker.discovery import find_cards, notes_about, targets_of
-from dealer_agent.checker.events import CheckStarted, Event, Place, RunEnded, RunStarted, Verdict
+from dealer_agent.checker.events import CheckStarted, Event, RunEnded, RunStarted, Variant, Verdict
 from dealer_agent.checker.requirement import Requirement, requirements
 from dealer_agent.checker.target import Target
-from dealer_agent.checker.wire import REQUEST_SECONDS, Wire
+from dealer_agent.checker.wire import REQUEST_SECONDS, TargetConnection
 from dealer_agent.client.signing import Signer
 
 OF_INTERFACES = (
@@ -56,20 +56,20 @@ def open_client() -> httpx.AsyncClient:
 async def run_checks(url: str, options: Options, client: httpx.AsyncClient, listener: Listener) -> list[Verdict]:
     """The verdicts of all checks of the dealer agent at a URL. Raises NotChecked if there is no card."""
     began = time.monotonic()
-    wire = Wire(client, rate=options.rate, deadline=began + options.seconds)
+    wire = TargetConnection(client, rate=options.rate, deadline=began + options.seconds)
     targets: list[Target] = []
-    found = await find_cards(wire, url)
-    cards = [card for card in found if not options.revisions or card.revision.name in options.revisions]
+    cards = await find_cards(wire, url)
+    cards = [card for card in cards if not options.revisions or card.revision.name in options.revisions]
     for card in cards:
         targets += await targets_of(wire, card, options.token, leads=options.leads, signer=options.signer)
     targets = [each for each in targets if _chosen(each, options)]
     planned = list(plan(targets, options.only, options.profiles))
-    places = tuple(dict.fromkeys(place for place, *_ in planned))
-    listener(RunStarted(url, places, len(planned), tuple(notes_about(cards, options.token))))
+    variants = tuple(dict.fromkeys(variant for variant, *_ in planned))
+    listener(RunStarted(url, variants, len(planned), tuple(notes_about(cards, options.token))))
     verdicts = []
-    for place, target, requirement, check in planned:
-        listener(CheckStarted(place, requirement))
-        verdict = await judge(place, target, requirement, check)
+    for variant, target, requirement, check in planned:
+        listener(CheckStarted(variant, requirement))
+        verdict = await judge(variant, target, requirement, check)
         verdicts.append(verdict)
         listener(verdict)
     listener(RunEnded(time.monotonic() - began, wire.sent))
@@ -78,7 +78,7 @@ async def run_checks(url: str, options: Options, client: httpx.AsyncClient, list
 
 def plan(
     targets: Iterable[Target], only: Collection[str] = (), profiles: Collection[str] = ()
-) -> Iterator[tuple[Place, Target, Requirement, Check]]:
+) -> Iterator[tuple[Variant, Target, Requirement, Check]]:
     """What is checked where, in this order. Checks that judge the exchanges of a target are its last."""
     done: set[tuple[str, str, str]] = set()
     rows = [
@@ -102,17 +102,17 @@ def plan(
                 if once in done:
                     continue
                 done.add(once)
-            yield _place(target, requirement), target, requirement, check
+            yield _variant(target, requirement), target, requirement, check
 
 
-async def judge(place: Place, target: Target, requirement: Requirement, check: Check) -> Verdict:
+async def judge(variant: Variant, target: Target, requirement: Requirement, check: Check) -> Verdict:
     """The verdict of one check."""
     began = time.perf_counter()
-    found = await find(target, requirement, check)
-    if found.outcome == "fail" or found.unprepared:
-        found = await confirm(found, target, requirement, check)
+    result = await find(target, requirement, check)
+    if result.outcome == "fail" or result.unprepared:
+        result = await confirm(result, target, requirement, check)
     seconds = time.perf_counter() - began
-    return Verdict(place, requirement, found.outcome, found.sentence, found.exchange, seconds)
+    return Verdict(variant, requirement, result.outcome, result.sentence, result.exchange, seconds)
 
 
 def _chosen(target: Target, options: Options) -> bool:
@@ -123,7 +123,7 @@ def _chosen(target: Target, options: Options) -> bool:
     )
 
 
-def _place(target: Target, requirement: Requirement) -> Place:
+def _variant(target: Target, requirement: Requirement) -> Variant:
     if requirement.per == "card":
-        return Place(target.card.url, target.revision.name)
-    return Place(target.card.url, target.revision.name, target.binding, target.vendor)
+        return Variant(target.card.url, target.revision.name)
+    return Variant(target.card.url, target.revision.name, target.binding, target.vendor)

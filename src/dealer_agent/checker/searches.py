@@ -24,7 +24,7 @@ Case = tuple[dict[str, Any], Matches]
 
 
 @dataclass(frozen=True)
-class Page:
+class ReadPage:
     """The response to a search. `total` is an integer or None. `vehicles` are the entries that are objects."""
 
     data: dict[str, Any]
@@ -37,13 +37,13 @@ class Page:
         return [key_of(each) for each in self.vehicles]
 
 
-async def search(target: Target, **members: Any) -> Page:
+async def search(target: Target, **members: Any) -> ReadPage:
     """The page for a search. Raises Failed if it is refused."""
     data = await target.ask("inventory.search", **members)
-    return Page(data, forms.whole_number(data.get("total")), dicts(data.get("vehicles")))
+    return ReadPage(data, forms.whole_number(data.get("total")), dicts(data.get("vehicles")))
 
 
-async def filtered(target: Target, filters: Mapping[str, Any]) -> Page:
+async def filtered(target: Target, filters: Mapping[str, Any]) -> ReadPage:
     """The first page of a search with filters."""
     return await search(target, filters=dict(filters), pagination={"skip": 0, "limit": PAGE})
 
@@ -54,8 +54,8 @@ async def identified(target: Target, member: str) -> list[Listing]:
     Skips the check if there is none.
     """
     form = forms.vin if member == "vin" else lambda value: forms.name(value) and len(value) <= LONGEST_WORD
-    found = [each for each in await target.having(member) if form(each[member])]
-    return need(found, f"No listing has a {member} by which it can be asked for.")
+    listings = [each for each in await target.having(member) if form(each[member])]
+    return need(listings, f"No listing has a {member} by which it can be asked for.")
 
 
 def key_of(listing: Listing) -> str:

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 from uuid import UUID
 
-from dealer_agent.checker.card import Card, Interface
+from dealer_agent.checker.card import FetchedCard, Interface
 from dealer_agent.checker.exchange import Exchange, Headers, at, dicts
 from dealer_agent.checker.forms import whole_number
 from dealer_agent.checker.outcome import Failed, NotChecked, Skipped, Unprepared, need
 from dealer_agent.checker.reply import data_of
 from dealer_agent.checker.revision import Binding, Revision
-from dealer_agent.checker.wire import Wire
+from dealer_agent.checker.wire import TargetConnection
 from dealer_agent.client.signing import Signer
 from dealer_agent.protocol.card import A2A_VERSION
 from dealer_agent.protocol.skill import SKILL_BY_ID, SKILL_BY_REQUEST_TYPE
@@ -61,7 +61,7 @@ Request = Callable[["Target"], Awaitable[Exchange]]
 
 
 @dataclass
-class Stock:
+class TargetStock:
     """The listings of one interface, read when a check first asks for them. `problem` is why they cannot be read.
 
     `total` is the total of a search without filters, as the target says it.
@@ -85,11 +85,11 @@ class Target:
     by all vocabularies of the interface. `exchanges` are those of this target so far, also shared ones.
     """
 
-    card: Card
+    card: FetchedCard
     interface: Interface
     vendor: str
-    wire: Wire
-    stock: Stock
+    wire: TargetConnection
+    stock: TargetStock
     token: str | None = None
     leads: bool = False
     signer: Signer | None = None
@@ -107,7 +107,7 @@ class Target:
         return self.interface.binding
 
     @property
-    def place(self) -> tuple[str, Binding, str]:
+    def variant(self) -> tuple[str, Binding, str]:
         """Revision, binding and vocabulary: where a requirement must apply to be checked here."""
         return self.revision.name, self.binding, self.vendor
 
@@ -143,8 +143,8 @@ class Target:
 
     def reading_skills(self) -> list[str]:
         """The skills on the card that need no input. Skips the check if there is none."""
-        found = [each for each in READING_SKILLS if each in self.card.skills]
-        return need(found, "The card offers no skill that needs no input.")
+        skills = [each for each in READING_SKILLS if each in self.card.skills]
+        return need(skills, "The card offers no skill that needs no input.")
 
     def media_type(self, skill_id: str, kind: Literal["request", "response"]) -> str:
         """The media type of the part of a request or a response."""
@@ -268,33 +268,33 @@ class Target:
 
     async def having(self, member: str) -> list[Listing]:
         """The listings that have a member. Skips the check if none has it."""
-        found = [each for each in await self.listings() if each.get(member) is not None]
-        return need(found, f"No listing has {member}.")
+        listings = [each for each in await self.listings() if each.get(member) is not None]
+        return need(listings, f"No listing has {member}.")
 
     async def _read_listings(self, *, fresh: bool) -> tuple[list[Listing], int]:
         """The listings, and the total. A vehicle that is sold between two pages moves the others: one is left out."""
         for _ in range(MOST_READINGS):
-            found, totals = await self._read_pages(fresh=fresh)
+            listings, totals = await self._read_pages(fresh=fresh)
             if len(totals) <= 1:
                 break
             fresh = True
-        return found, totals[-1] if totals else len(found)
+        return listings, totals[-1] if totals else len(listings)
 
     async def _read_pages(self, *, fresh: bool) -> tuple[list[Listing], list[int]]:
         """The listings, and the different totals of their pages."""
-        found: list[Listing] = []
+        all_listings: list[Listing] = []
         totals: dict[int, None] = {}
         while True:
-            pagination = {"skip": len(found), "limit": PAGE}
+            pagination = {"skip": len(all_listings), "limit": PAGE}
             payload = self.payload("inventory.search", pagination=pagination)
             page = data_of(await self.send(payload, fresh=fresh))
             listings = dicts(page.get("vehicles"))
-            found += listings
+            all_listings += listings
             total = whole_number(page.get("total"))
             if total is not None:
                 totals[total] = None
-            if not listings or len(found) >= min(len(found) if total is None else total, MOST_LISTINGS):
-                return found, list(totals)
+            if not listings or len(all_listings) >= min(len(all_listings) if total is None else total, MOST_LISTINGS):
+                return all_listings, list(totals)
 
 
 def asking(

@@ -1,6 +1,6 @@
 """When the checks ask for a visit: inside the hours that a dealer publishes, at another time in each run. Pure.
 
-Hours are read leniently: what is malformed is no time at which the dealer is open.
+Hours are read leniently: the dealer counts as closed at times that are malformed.
 """
 
 from collections.abc import Iterator
@@ -85,8 +85,8 @@ def _sales_week(rooftop: dict[str, Any]) -> dict[str, Any]:
     """The hours of the sales department, else of the first department."""
     schedules = [each for each in dicts(rooftop.get("schedules")) if isinstance(each.get("value"), dict)]
     sales = [each for each in schedules if "sale" in str(each.get("name")).casefold()]
-    found: dict[str, Any] = next(iter([*sales, *schedules]), {"value": {}})["value"]
-    return found
+    schedule: dict[str, Any] = next(iter([*sales, *schedules]), {"value": {}})["value"]
+    return schedule
 
 
 def _zone(rooftop: dict[str, Any]) -> ZoneInfo | None:

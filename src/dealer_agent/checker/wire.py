@@ -42,7 +42,7 @@ Key = tuple[str, str, bytes, tuple[tuple[str, str], ...]]
 """Method, URL, body and headers of a request."""
 
 
-class Wire:
+class TargetConnection:
     """The connection to one target.
 
     `rate` is the most requests in a second, and `deadline` the time of `time.monotonic` at which the run ends. A

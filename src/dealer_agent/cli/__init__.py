@@ -1,5 +1,6 @@
 """The command `dealer-agent`. COMMANDS is the table of its commands and groups."""
 
+import gc
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
@@ -13,7 +14,7 @@ from dealer_agent import __version__
 from dealer_agent.core_dumps import forbid_core_dumps
 
 
-class Row(NamedTuple):
+class CommandRow(NamedTuple):
     """A command, or a group of commands. Its module, which is imported only when it is needed, has its name.
 
     `extra` is that of the distribution that has the packages of the command. Without an extra, pip installs only what a
@@ -27,41 +28,41 @@ class Row(NamedTuple):
 
 
 COMMANDS = {
-    "init": Row(
+    "init": CommandRow(
         "Write a commented dealer.toml: profile, rooftops, hours, fees, policies, and how the service behaves."
     ),
-    "serve": Row("Answer buyer agents until Ctrl-C or SIGTERM. Requests in progress are answered first."),
-    "demo": Row("Serve an invented dealer with more than 300 vehicles, and show example requests."),
-    "doctor": Row(
+    "serve": CommandRow("Answer buyer agents until Ctrl-C or SIGTERM. Requests in progress are answered first."),
+    "demo": CommandRow("Serve an invented dealer with more than 300 vehicles, and show example requests."),
+    "doctor": CommandRow(
         "Check settings, database, keys, clock, feeds, mail, channels and the public address. Changes nothing."
     ),
-    "check": Row("Check any dealer agent against the protocol, from outside, and write reports.", "check"),
-    "backup": Row("Write settings, database, stock and recorded heads into one file, while the service runs."),
-    "restore": Row("Restore a backup into a new folder.", module="backup"),
-    "report": Row("Show what agents asked in a month, and what they did not find. Counts only."),
-    "mcp": Row("Give an AI assistant the tools of a dealer agent, over stdio.", "mcp"),
-    "help": Row("Show a page of the reference: settings, commands, feeds, fields, errors and others.", ""),
-    "inventory": Row("Import the inventory, and see what it contains.", group="app"),
-    "price": Row("Show what a buyer pays in all for a vehicle, line by line."),
-    "record": Row("See what agents were answered about a unit at a time, and its changes.", group="app"),
-    "feeds": Row("See and run the feeds that are imported without a person.", group="app"),
-    "keys": Row("Create, list and replace the keys to customer data.", group="app"),
-    "keys directory": Row(
+    "check": CommandRow("Check any dealer agent against the protocol, from outside, and write reports.", "check"),
+    "backup": CommandRow("Write settings, database, stock and recorded heads into one file, while the service runs."),
+    "restore": CommandRow("Restore a backup into a new folder.", module="backup"),
+    "report": CommandRow("Show what agents asked in a month, and what they did not find. Counts only."),
+    "mcp": CommandRow("Give an AI assistant the tools of a dealer agent, over stdio.", "mcp"),
+    "help": CommandRow("Show a page of the reference: settings, commands, feeds, fields, errors and others.", ""),
+    "inventory": CommandRow("Import the inventory, and see what it contains.", group="app"),
+    "price": CommandRow("Show what a buyer pays in all for a vehicle, line by line."),
+    "record": CommandRow("See what agents were answered about a unit at a time, and its changes.", group="app"),
+    "feeds": CommandRow("See and run the feeds that are imported without a person.", group="app"),
+    "keys": CommandRow("Create, list and replace the keys to customer data.", group="app"),
+    "keys directory": CommandRow(
         "Make the key of an agent that signs its requests, and its directory.", "signatures", module="key_directory"
     ),
-    "leads": Row("See, export and erase the leads that buyers sent.", group="app"),
-    "appointments": Row("See, arrange, change and subscribe to the visits of customers.", group="app"),
-    "offers": Row("See, extend and end the holds of agents, and verify quotes.", group="app"),
-    "deliveries": Row("See whether leads arrived at their CRMs, and send them again.", group="app"),
-    "alerts": Row("See what is wrong, and test who gets a message about it.", group="app"),
-    "consent": Row("See, revoke, prove and verify the consent of customers.", group="app"),
-    "accesses": Row("See who looked at customer data.", module="customer_data", group="accesses"),
-    "dealers": Row("Add, change and remove the dealers of a service of many dealers.", group="app"),
-    "database": Row("Prepare a PostgreSQL database.", group="app"),
-    "tokens": Row("Create, list and revoke bearer tokens for buyer agents.", group="app"),
-    "agents": Row("See which agents call, and allow, limit, quarantine or block them.", group="app"),
-    "console": Row("Invite people to the console, the pages for the people of a dealership.", group="app"),
-    "ask": Row(
+    "leads": CommandRow("See, export and erase the leads that buyers sent.", group="app"),
+    "appointments": CommandRow("See, arrange, change and subscribe to the visits of customers.", group="app"),
+    "offers": CommandRow("See, extend and end the holds of agents, and verify quotes.", group="app"),
+    "deliveries": CommandRow("See whether leads arrived at their CRMs, and send them again.", group="app"),
+    "alerts": CommandRow("See what is wrong, and test who gets a message about it.", group="app"),
+    "consent": CommandRow("See, revoke, prove and verify the consent of customers.", group="app"),
+    "accesses": CommandRow("See who looked at customer data.", module="customer_data", group="accesses"),
+    "dealers": CommandRow("Add, change and remove the dealers of a service of many dealers.", group="app"),
+    "database": CommandRow("Prepare a PostgreSQL database.", group="app"),
+    "tokens": CommandRow("Create, list and revoke bearer tokens for buyer agents.", group="app"),
+    "agents": CommandRow("See which agents call, and allow, limit, quarantine or block them.", group="app"),
+    "console": CommandRow("Invite people to the console, the pages for the people of a dealership.", group="app"),
+    "ask": CommandRow(
         "Ask any dealer agent: who it is, what is in stock, for one vehicle, or to take a lead.", "", group="app"
     ),
 }
@@ -69,6 +70,8 @@ COMMANDS = {
 
 A name of two words is a command of a group that needs another extra than its group.
 """
+COLLECTION_THRESHOLD = 50_000
+"""The objects after which a garbage collection begins."""
 PACKAGES = {"server": "sqlalchemy", "check": "jsonschema_rs", "mcp": "mcp", "signatures": "cryptography"}
 """A package of each extra, which shows whether the extra is installed."""
 
@@ -175,4 +178,7 @@ def _root(
 def main() -> None:
     """The entry point."""
     forbid_core_dumps()
+    # Imports make many objects that live as long as the process. With Python's threshold of 700, garbage collections
+    # scan them again and again. The service sets thresholds of its own.
+    gc.set_threshold(COLLECTION_THRESHOLD)
     app()

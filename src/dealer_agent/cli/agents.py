@@ -14,8 +14,8 @@ from dealer_agent.cli.terminal import out, pasted, plain, section
 from dealer_agent.config.rates import read_rate, read_skill
 from dealer_agent.operations.agents import (
     LONGEST_REASON,
-    Place,
     PolicyOwner,
+    PolicyScope,
     came_from,
     change_policy,
     changes_of,
@@ -136,11 +136,11 @@ def _outcomes_document(owner: Owner, agent: str) -> dict[str, Any]:
     if owner.id == ALL_DEALERS or agent in CLASSES[1:]:
         return {}
     with owner.store.read(owner.id) as tx:
-        found = outcomes_of_agents(tx).get(identity_of(agent) or None, AgentOutcomes())
+        outcomes = outcomes_of_agents(tx).get(identity_of(agent) or None, AgentOutcomes())
     return {
         "in_quarantine": waiting_leads(_of(owner), agent),
-        "last_30_days": found.month._asdict(),
-        "last_365_days": found.year._asdict(),
+        "last_30_days": outcomes.month._asdict(),
+        "last_365_days": outcomes.year._asdict(),
     }
 
 
@@ -252,14 +252,14 @@ def _set(owner: Owner, agent: str, policy: Policy | None, reason: str) -> dict[s
     }
 
 
-def _change_document(owner: Owner, change: tuple[Place, PolicyChange]) -> dict[str, Any]:
+def _change_document(owner: Owner, change: tuple[PolicyScope, PolicyChange]) -> dict[str, Any]:
     """The JSON of one change in the history of policies."""
-    place, entry = change
+    scope, entry = change
     policy: Mapping[str, Any] = {"state": "forget"} if entry.policy is None else policy_document(entry.policy)
     return {
         "at": owner.local(entry.set_at),
         "by": entry.set_by,
-        "for": place,
+        "for": scope,
         **policy,
         "reason": entry.reason or None,
     }

@@ -61,7 +61,7 @@ def history(
 def send_test(folder: DealerFolder) -> None:
     """Send a test message now to all mail addresses and the webhook of the settings.
 
-    In an installation without --dealer, it goes to the receivers of [installation.alerts].
+    In an installation without --dealer, it goes to the receivers of the section "installation.alerts".
     """
     from dealer_agent.alerts.rules import AlertMessage
     from dealer_agent.alerts.watches import watch_of_dealer, watch_of_operator

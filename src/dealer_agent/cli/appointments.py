@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dealer_agent.cli.command import Opening, command
+from dealer_agent.cli.command import CommandTarget, command
 from dealer_agent.cli.customer_data import LeadIdArgument, OutOption, private_file, record_access
 from dealer_agent.cli.open_dealer import CUSTOMERS
 from dealer_agent.cli.tables import Table
@@ -113,7 +113,7 @@ def _changing(tell_nobody: bool, **chosen: Any) -> Iterator[Change]:
 
 
 _TELL_NOBODY = typer.Option("--tell-nobody", help="Send nothing to the CRM, the staff and the customer.")
-VISITS = Opening({"tell_nobody": (Annotated[bool, _TELL_NOBODY], False), **CUSTOMERS.options}, _changing)
+VISITS = CommandTarget({"tell_nobody": (Annotated[bool, _TELL_NOBODY], False), **CUSTOMERS.options}, _changing)
 
 
 @command(app, "arrange", VISITS)
@@ -229,7 +229,7 @@ def _change(dealer: OpenDealer, change: "Callable[[VisitChanges], VisitChange]",
     with closing(dealer.store.lead_writer()) as writer:
         intake = LeadIntake(dealer.profile, writer, confirms_by_mail=dealer.settings.mail.confirms_visits)
         changed = intake.change_visit(change, notify=notify, now=datetime.now(UTC))
-    for rule in changed.beyond:
+    for rule in changed.broken_rules:
         err.print(f"Warning: {plain(rule)}. The visit is booked, because of --force.", style="yellow")
     visit = changed.visit
     starts = dealer.local(visit.starts_at, visit.rooftop)
@@ -247,7 +247,7 @@ def _change(dealer: OpenDealer, change: "Callable[[VisitChanges], VisitChange]",
         out.print("The service sends the lead again to every CRM that has it.")
     return _facts(dealer, visit) | {
         "replaces": changed.replaced,
-        "beyond": changed.beyond,
+        "beyond": changed.broken_rules,
         "notified": notify,
         "mailed": sorted(changed.mailed),
         "parts": [_facts(dealer, part) for part in changed.parts],

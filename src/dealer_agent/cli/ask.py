@@ -18,14 +18,15 @@ from dealer_agent.cli.ask_session import (
     SEARCH,
     SESSION,
     VEHICLE,
+    AskSession,
     Exit,
-    Session,
     show_words,
 )
-from dealer_agent.cli.command import Opening, command
+from dealer_agent.cli.command import CommandTarget, command
+from dealer_agent.cli.quote_table import amount, quote_table, vehicle_name
 from dealer_agent.cli.tables import Columns, Table
 from dealer_agent.cli.terminal import counted, err, fail, out, plain
-from dealer_agent.client import DealerAgent, SignedQuote
+from dealer_agent.client import DealerAgent
 from dealer_agent.client.discovery import web_address
 from dealer_agent.client.errors import NotADealerAgent
 from dealer_agent.client.result import SkippedListing
@@ -33,7 +34,6 @@ from dealer_agent.client.results import (
     DealerInformation,
     Facets,
     Hold,
-    QuotedVehicle,
     SearchPage,
     Vehicle,
     VehicleDetail,
@@ -71,18 +71,18 @@ def _ask(
     context.obj = url
 
 
-def _skill(name: str, opening: Opening = SESSION) -> Callable[..., Any]:
+def _skill(name: str, opening: CommandTarget = SESSION) -> Callable[..., Any]:
     return command(app, name, opening, epilog=EXIT_CODES)
 
 
 @_skill("information")
-def information(session: Session) -> Any:
+def information(session: AskSession) -> Any:
     """Show who the dealer is: rooftops, addresses, hours, phone numbers and fees."""
     return session.ask(DEALER_INFORMATION, {}, DealerInformation)
 
 
 @_skill("facets", SEARCH)
-def facets(session: Session) -> Any:
+def facets(session: AskSession) -> Any:
     """Show which makes, models, prices and other values are in stock, with the number of vehicles."""
     return session.ask(INVENTORY_FACETS, session.with_filters(), Facets, _print_facets)
 
@@ -100,7 +100,7 @@ def _sort(text: str | None) -> str | None:
 
 @_skill("search", SEARCH)
 def search(
-    session: Session,
+    session: AskSession,
     sort: Annotated[
         str | None,
         typer.Option(
@@ -120,10 +120,10 @@ def search(
     if everything:
         if limit or skip:
             raise typer.BadParameter("--all goes without --limit and --skip.")
-        found, skipped = session.run(lambda agent: _all(agent, sort, session.given))
-        _print_vehicles(found, len(found), 0)
+        vehicles, skipped = session.run(lambda agent: _all(agent, sort, session.given))
+        _print_vehicles(vehicles, len(vehicles), 0)
         _print_skipped(skipped)
-        return {"total": len(found), "vehicles": [vehicle.to_dict() for vehicle in found]}
+        return {"total": len(vehicles), "vehicles": [vehicle.to_dict() for vehicle in vehicles]}
     members: dict[str, Any] = {}
     if sort:
         members["sort"] = {"field": sort.removeprefix("-"), "order": "desc" if sort[0] == "-" else "asc"}
@@ -139,12 +139,8 @@ def _print_vehicles(vehicles: Sequence[Vehicle], total: int, skip: int) -> None:
     Table.of(title, _COLUMNS, vehicles, empty="No vehicle matches.").show()
 
 
-def _vehicle_name(vehicle: Vehicle | QuotedVehicle) -> str:
-    return " ".join(str(value) for value in (vehicle.year, vehicle.make, vehicle.model, vehicle.trim) if value)
-
-
 _COLUMNS: Columns = {
-    "Vehicle": _vehicle_name,
+    "Vehicle": vehicle_name,
     "Condition": lambda each: each.condition or None,
     "Price": lambda each: f"${each.price:,}" if isinstance(each.price, int) else None,
     "Miles": lambda each: f"{each.mileage:,}" if isinstance(each.mileage, int) else None,
@@ -181,7 +177,7 @@ _Channel = StrEnum("_Channel", {channel: channel for channel in _CHANNEL_WORDS})
 
 
 @_skill("vehicle", VEHICLE)
-def vehicle(session: Session) -> Any:
+def vehicle(session: AskSession) -> Any:
     """Show one vehicle, by VIN, stock number or id."""
     if not session.part(VehicleOfInterest):
         raise typer.BadParameter("Give --vin, --stock or --vehicle-id.")
@@ -190,7 +186,7 @@ def vehicle(session: Session) -> Any:
 
 @_skill("quote", QUOTE)
 def quote(
-    session: Session,
+    session: AskSession,
     vin: Annotated[str, typer.Argument(metavar="VIN", help="The VIN of the vehicle.")],
     file: Annotated[
         Path | None,
@@ -200,36 +196,15 @@ def quote(
     ] = None,
 ) -> Any:
     """Ask what one vehicle costs in all. The dealer keeps the price for a while."""
-    found = session.run(lambda agent: agent.quote(vin=vin, zip=session.given.get("zip")))
+    signed = session.run(lambda agent: agent.quote(vin=vin, zip=session.given.get("zip")))
     if file is not None:
         try:
-            file.write_bytes(msgspec.json.format(msgspec.json.encode(found.document), indent=2) + b"\n")
+            file.write_bytes(msgspec.json.format(msgspec.json.encode(signed.document), indent=2) + b"\n")
         except OSError as error:
             fail(f"cannot write {file}: {error.strerror}")
-    _print_quote(found)
-    return found.document
-
-
-def _print_quote(quote: SignedQuote) -> None:
-    """Prints the lines of a quote, which of them are firm, and what is not in the total."""
-    rows = [
-        (line.label, line.payee.replace("_", " "), _dollars(line.amount), "firm" if line.firm else "estimated")
-        for line in quote.lines
-    ]
-    notes = [f"The price of ${_dollars(quote.price)} is valid until {_time(quote.valid_until)}."]
-    if quote.missing:
-        notes.append(f"Not in the total: {', '.join(plain(each) for each in quote.missing)}.")
-    notes.append(f"Quote {plain(quote.quote_id)}. To hold the vehicle: dealer-agent ask URL hold QUOTE_ID")
-    Table(
-        plain(_vehicle_name(quote.vehicle) or quote.vehicle.vehicle_id),
-        ("Line", "To", quote.currency, "Kind"),
-        [*rows, ("Total", None, _dollars(quote.total), None)],
-        notes=notes,
-    ).show()
-
-
-def _dollars(amount: float) -> str:
-    return f"{amount:,.2f}"
+    note = f"Quote {plain(signed.quote_id)}. To hold the vehicle: dealer-agent ask URL hold QUOTE_ID"
+    quote_table(signed, _time(signed.valid_until), note).show()
+    return signed.document
 
 
 def _time(text: str) -> str:
@@ -238,7 +213,7 @@ def _time(text: str) -> str:
 
 @_skill("hold", HOLD)
 def hold(
-    session: Session, quote_id: Annotated[str, typer.Argument(metavar="QUOTE_ID", help="The id of a valid quote.")]
+    session: AskSession, quote_id: Annotated[str, typer.Argument(metavar="QUOTE_ID", help="The id of a valid quote.")]
 ) -> Any:
     """Hold the vehicle of a quote. The dealer must know who asks: give --token, or --sign and --as."""
     key = session.given.get("idempotency_key")
@@ -249,7 +224,7 @@ def hold(
 
 @_skill("release", SESSION)
 def release(
-    session: Session, hold_id: Annotated[str, typer.Argument(metavar="HOLD_ID", help="The id of the hold.")]
+    session: AskSession, hold_id: Annotated[str, typer.Argument(metavar="HOLD_ID", help="The id of the hold.")]
 ) -> Any:
     """End a hold of yours, so that others can have the vehicle."""
     released = session.run(lambda agent: agent.release(hold_id))
@@ -260,14 +235,14 @@ def release(
 def _print_hold(hold: Hold) -> None:
     until = f", until {_time(hold.expires_at)}" if hold.status in ("active", "became_lead") else ""
     out.print(
-        f"Hold {plain(hold.hold_id)} of {plain(hold.vehicle_id)} for {_dollars(hold.price)} {plain(hold.currency)}: "
+        f"Hold {plain(hold.hold_id)} of {plain(hold.vehicle_id)} for {amount(hold.price)} {plain(hold.currency)}: "
         f"{plain(hold.status.replace('_', ' '))}{until}."
     )
 
 
 @_skill("lead", LEAD)
 def lead(
-    session: Session,
+    session: AskSession,
     allow: Annotated[
         list[_Channel], typer.Option(help="How the dealer may contact the customer. Repeat it for several ways.")
     ],

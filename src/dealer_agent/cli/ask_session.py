@@ -16,7 +16,7 @@ import anyio
 import msgspec
 import typer
 
-from dealer_agent.cli.command import Opening
+from dealer_agent.cli.command import CommandTarget
 from dealer_agent.cli.signer_options import AsOption, SignOption, read_signer
 from dealer_agent.cli.terminal import err, fail, out, plain
 from dealer_agent.client import DealerAgent, DealerAgentError, HttpExchange, Signer
@@ -65,7 +65,7 @@ EXIT_CODES = (
 
 
 @dataclass(frozen=True)
-class Session:
+class AskSession:
     """The options of a command that asks the dealer at `url`. `given` are members of its request, as JSON values."""
 
     url: str
@@ -75,7 +75,7 @@ class Session:
     wire: bool
     binding: Literal["JSONRPC", "HTTP+JSON"] | None
 
-    def run(self, asked: Callable[[DealerAgent], Awaitable[Answer]], again: str = "") -> Answer:
+    def run(self, work: Callable[[DealerAgent], Awaitable[Answer]], again: str = "") -> Answer:
         """What the function returns for the dealer's agent. An error ends the command with its exit code.
 
         `again` has options with which a lead is sent again unchanged.
@@ -91,7 +91,7 @@ class Session:
                 on_exchange=print_exchange if self.wire else None,
             )
             async with discovered as agent:
-                return await asked(agent)
+                return await work(agent)
 
         try:
             return anyio.run(connected)
@@ -134,7 +134,7 @@ _ROWS = {name: row for row in FILTERED for name in filter_members(row)}
 def _options(
     kind: type[msgspec.Struct], meanings: Mapping[str, str], *, required: bool = False, panel: str | None = None
 ) -> dict[str, tuple[Any, Any]]:
-    """The options for these members of a type, with their help. `required`: as the type says, else none is."""
+    """The options for these members of a type, with their help. With `required`, those that the type requires."""
     members = [field for field in msgspec.structs.fields(kind) if field.name in meanings]
     return {
         field.name: _option(field, meanings[field.name], required=required and field.required, panel=panel)
@@ -219,13 +219,13 @@ def _session(
     wire: bool,
     binding: Any,
     **members: Any,
-) -> nullcontext[Session]:
+) -> nullcontext[AskSession]:
     """The session of a command: the request's members that were given, and how it is sent."""
     given = msgspec.to_builtins({name: value for name, value in members.items() if _is_given(value)})
-    return nullcontext(Session(context.obj, given, token, read_signer(sign, origin), wire, binding))
+    return nullcontext(AskSession(context.obj, given, token, read_signer(sign, origin), wire, binding))
 
 
-def _search(**options: Any) -> nullcontext[Session]:
+def _search(**options: Any) -> nullcontext[AskSession]:
     """A session whose filters are valid. Raises BadParameter."""
     session = _session(**options)
     try:
@@ -242,13 +242,13 @@ def _is_given(value: object) -> bool:
     return value is not None and value != []
 
 
-SESSION = Opening(_COMMON, _session)
+SESSION = CommandTarget(_COMMON, _session)
 _FILTERS: Final = {name: _meaning(name) for name in Filters.__struct_fields__}
-SEARCH = Opening(_options(Filters, _FILTERS, panel="Filters") | _COMMON, _search)
+SEARCH = CommandTarget(_options(Filters, _FILTERS, panel="Filters") | _COMMON, _search)
 """A session with an option for each filter of the protocol."""
 _NAMES_VEHICLE: Final = {"vin": "The VIN of the vehicle.", "stock": "Its stock number.", "vehicle_id": "Its id."}
 _ZIP: Final = {"zip": "The buyer's ZIP code, for the offer there."}
-VEHICLE = Opening(_options(InventoryVehicleRequest, _NAMES_VEHICLE | _ZIP) | _COMMON, _session)
+VEHICLE = CommandTarget(_options(InventoryVehicleRequest, _NAMES_VEHICLE | _ZIP) | _COMMON, _session)
 _CUSTOMER: Final = {
     "first_name": "The customer's first name.",
     "last_name": "The customer's last name.",
@@ -264,14 +264,14 @@ _REST: Final = {
     "message": "The customer's message.",
     "idempotency_key": "The key of an earlier try, so that the lead is stored once.",
 }
-QUOTE = Opening(
+QUOTE = CommandTarget(
     _options(OfferQuoteRequest, {"zip": "The buyer's ZIP code, for taxes and charges there."}) | _COMMON, _session
 )
-HOLD = Opening(
+HOLD = CommandTarget(
     _options(OfferHoldRequest, {"idempotency_key": "The key of an earlier try, so that there is one hold."}) | _COMMON,
     _session,
 )
-LEAD = Opening(
+LEAD = CommandTarget(
     _options(Customer, _CUSTOMER, required=True)
     | _options(VehicleOfInterest, _NAMES_VEHICLE)
     | _options(Appointment, _VISIT)
@@ -315,8 +315,8 @@ _FACTS: Final = {
 
 
 def _facts_of(error: Refused) -> list[str]:
-    found = {words: error.details.get(name) for name, words in _FACTS.get(error.code, {}).items()}
-    return [f"  {words}: {_one_line(str(value))}" for words, value in found.items() if isinstance(value, str | int)]
+    facts = {words: error.details.get(name) for name, words in _FACTS.get(error.code, {}).items()}
+    return [f"  {words}: {_one_line(str(value))}" for words, value in facts.items() if isinstance(value, str | int)]
 
 
 def _what_happened(error: DealerAgentError) -> str:

@@ -61,8 +61,8 @@ def backup(
             f"The keys are not in it. To read the leads again, you need the key {manifest.keys[0]}: back up "
             "dealer-agent.keys in another place, or give --with-key."
         )
-    found = {"files": len(manifest.files), "bytes": size, "schema": manifest.schema}
-    return {"file": str(file), **found, "has_keys": with_key, "keys": list(manifest.keys)}
+    sizes = {"files": len(manifest.files), "bytes": size, "schema": manifest.schema}
+    return {"file": str(file), **sizes, "has_keys": with_key, "keys": list(manifest.keys)}
 
 
 def restore(
@@ -102,13 +102,13 @@ def restore(
     backup = open_backup(file, os.environ, passphrase, keys, unverified=unverified)
     _show_origin(backup, keys)
     with _bars("Unpacking", "Restoring rows") as (on_unpack, on_insert):
-        held = restore_backup(
+        held_deliveries = restore_backup(
             backup, target, os.environ, hold=hold_deliveries, on_unpack=on_unpack, on_insert=on_insert
         )
     manifest = backup.manifest
     out.print(f"{target} is the {manifest.kind} as it was on {manifest.made_at:%Y-%m-%d %H:%M} UTC. All hashes agree.")
-    if held is not None:
-        out.print(f"{held:,} {'delivery' if held == 1 else 'deliveries'} held.")
+    if held_deliveries is not None:
+        out.print(f"{held_deliveries:,} {'delivery' if held_deliveries == 1 else 'deliveries'} held.")
     else:
         err.print("When the service starts, it sends the deliveries that were waiting, also those sent since then.")
     if backup.keyring is None and manifest.keys:
@@ -148,9 +148,9 @@ def _passphrase(question: str, *, twice: bool) -> str:
     """The passphrase of the environment, else of the person at the terminal. Ends the command if there is none."""
     from dealer_agent.operations.backup_file import PASSPHRASE_VARIABLE
 
-    given = os.environ.get(PASSPHRASE_VARIABLE)
-    if given:
-        return given
+    passphrase = os.environ.get(PASSPHRASE_VARIABLE)
+    if passphrase:
+        return passphrase
     if not os.isatty(0):
         fail(f"there is no passphrase: set {PASSPHRASE_VARIABLE}, or run the command in a terminal")
     answer: str = typer.prompt(question, hide_input=True, confirmation_prompt=twice, err=True)

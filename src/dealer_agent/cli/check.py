@@ -19,7 +19,7 @@ from dealer_agent.cli.terminal import counted, fail, out, plain, progress, termi
 
 if TYPE_CHECKING:
     from dealer_agent.checker.events import Event
-    from dealer_agent.checker.result import ExpectedFailure, Group, Result
+    from dealer_agent.checker.result import ExpectedFailure, Group, RunResult
     from dealer_agent.checker.runner import Options
 
 EXIT_FAILED, EXIT_INCOMPLETE = 1, 3
@@ -97,7 +97,7 @@ def check(
     The checks need nothing but the address: they find cards, interfaces and vehicles themselves. They submit no lead
     without --leads.
     """
-    from dealer_agent.checker.result import Result
+    from dealer_agent.checker.result import RunResult
     from dealer_agent.checker.runner import Options
 
     if self_test:
@@ -119,7 +119,7 @@ def check(
         read_signer(sign, origin),
     )
     _require_known(options)
-    result = Result(url, datetime.now(UTC), strict=strict, expected=_known_failures(expected))
+    result = RunResult(url, datetime.now(UTC), strict=strict, expected=_known_failures(expected))
     asyncio.run(_run(result, options))
     _report(result, reports, as_json=as_json)
 
@@ -152,14 +152,14 @@ def _require_known(options: "Options") -> None:
             raise typer.BadParameter(
                 f"{each} belongs to a profile: add --profile {profiles.pop()}", param_hint="--only"
             )
-    for option, given, known in (
+    for option, names, allowed in (
         ("--profile", options.profiles, PROFILES),
         ("--revision", options.revisions, REVISIONS),
         ("--binding", options.bindings, ("JSONRPC", "HTTP+JSON")),
     ):
-        for each in given:
-            if each not in known:
-                raise typer.BadParameter(f"{each} is not one of {', '.join(known)}", param_hint=option)
+        for each in names:
+            if each not in allowed:
+                raise typer.BadParameter(f"{each} is not one of {', '.join(allowed)}", param_hint=option)
 
 
 def _known_failures(file: Path | None) -> "list[ExpectedFailure]":
@@ -171,7 +171,7 @@ def _known_failures(file: Path | None) -> "list[ExpectedFailure]":
         raise typer.BadParameter(str(problem), param_hint="--expected") from None
 
 
-def _report(result: "Result", reports: Sequence[Path], *, as_json: bool) -> None:
+def _report(result: "RunResult", reports: Sequence[Path], *, as_json: bool) -> None:
     """Writes the reports, prints the result, and ends the command with its exit code."""
     from dealer_agent.checker.reports import REPORTS
 
@@ -185,7 +185,7 @@ def _report(result: "Result", reports: Sequence[Path], *, as_json: bool) -> None
         raise typer.Exit(EXIT_FAILED if result.conclusion == "failed" else EXIT_INCOMPLETE)
 
 
-async def _run(result: "Result", options: "Options") -> None:
+async def _run(result: "RunResult", options: "Options") -> None:
     """Runs the checks, with a bar that moves."""
     from dealer_agent.checker.events import CheckStarted, RunStarted, Verdict
     from dealer_agent.checker.outcome import NotChecked
@@ -200,7 +200,7 @@ async def _run(result: "Result", options: "Options") -> None:
                 case RunStarted():
                     bar.update(task, total=event.checks)
                 case CheckStarted():
-                    bar.update(task, description=plain(f"{event.place}"))
+                    bar.update(task, description=plain(f"{event.variant}"))
                 case Verdict():
                     bar.advance(task)
 
@@ -211,7 +211,7 @@ async def _run(result: "Result", options: "Options") -> None:
             result.problem = str(problem)
 
 
-def _show(result: "Result", reports: Sequence[Path]) -> None:
+def _show(result: "RunResult", reports: Sequence[Path]) -> None:
     """Prints failures with request, response and advice, the numbers of each subject, and the conclusion."""
     if result.problem is not None:
         fail(result.problem, EXIT_INCOMPLETE)
@@ -228,7 +228,7 @@ def _show(result: "Result", reports: Sequence[Path]) -> None:
     style = {"passed": "bold green", "failed": "bold red", "incomplete": "bold yellow"}[result.conclusion]
     out.print(_prose(f"\n{result.sentence}", style))
     out.print(
-        f"{counted(len(result.verdicts), 'verdict')} in {counted(len(result.places), 'place')}, "
+        f"{counted(len(result.verdicts), 'verdict')} in {counted(len(result.variants), 'variant')} of the protocol, "
         f"{counted(result.requests, 'request')}, {result.seconds:.1f} s"
     )
     for path in reports:
@@ -245,7 +245,7 @@ def _prose(text: str, style: str = "") -> Text:
     return Text.assemble(*((part, "italic" if index % 2 else "") for index, part in enumerate(parts)), style=style)
 
 
-def _failure(result: "Result", group: "Group", following: "Sequence[Group]", *, short: bool) -> Lines:
+def _failure(result: "RunResult", group: "Group", following: "Sequence[Group]", *, short: bool) -> Lines:
     """One requirement that failed or could not be checked, with the failures that follow from it.
 
     `short` leaves the exchange out.
@@ -253,29 +253,29 @@ def _failure(result: "Result", group: "Group", following: "Sequence[Group]", *, 
     from dealer_agent.checker.reports import body_text
 
     requirement = group.requirement
-    found = group.having(group.outcome)
+    verdicts = group.having(group.outcome)
     style = STYLES[group.outcome]
     title = Text.assemble((TITLES[group.outcome], style), "  ", (requirement.id, "bold"), f"  {requirement.level}")
     lines: list[Text] = [_prose(requirement.says)]
-    sentences = dict.fromkeys(each.sentence for each in found)
+    sentences = dict.fromkeys(each.sentence for each in verdicts)
     for sentence in sentences:
-        places = [str(each.place) for each in found if each.sentence == sentence]
-        where = ", ".join(places[:4]) + (f" and {len(places) - 4} more" if len(places) > 4 else "")
+        variants = [str(each.variant) for each in verdicts if each.sentence == sentence]
+        where = ", ".join(variants[:4]) + (f" and {len(variants) - 4} more" if len(variants) > 4 else "")
         lines.append(Text.assemble(_prose(sentence, style), f"  ({where})"))
     if group.outcome == "fail":
         lines.append(_prose(f"Do: {requirement.advice}", "bold"))
-        lines += [_prose(f"Expected: {reason}") for each in found[:1] if (reason := result.expectation(each))]
+        lines += [_prose(f"Expected: {reason}") for each in verdicts[:1] if (reason := result.expectation(each))]
     if following:
         names = ", ".join(f"{each.requirement.id} ({each.requirement.level})" for each in following)
         lines.append(Text(f"Probably for the same reason, {counted(len(following), 'more failure')}: {names}"))
-    exchange = next((each.exchange for each in found if each.exchange), None)
+    exchange = next((each.exchange for each in verdicts if each.exchange), None)
     if exchange is not None and not short:
-        asked, answered = exchange.request_body, exchange.body
+        request_body, response_body = exchange.request_body, exchange.body
         lines.append(Text(f"> {exchange.method} {plain(exchange.url)}", style="cyan"))
-        if asked:
-            lines.append(Text(f"> {_one_line(body_text(asked, most=SHOWN_BODY * 2))}", style="cyan"))
+        if request_body:
+            lines.append(Text(f"> {_one_line(body_text(request_body, most=SHOWN_BODY * 2))}", style="cyan"))
         lines.append(
-            Text(f"< HTTP {exchange.status} {_one_line(body_text(answered, most=SHOWN_BODY * 2))}", style="dim")
+            Text(f"< HTTP {exchange.status} {_one_line(body_text(response_body, most=SHOWN_BODY * 2))}", style="dim")
         )
     return Lines(title, Padding(Lines(*lines), (0, 0, 1, 2)))
 
@@ -285,7 +285,7 @@ def _one_line(text: str) -> str:
     return joined if len(joined) <= SHOWN_BODY else f"{joined[:SHOWN_BODY]} …"
 
 
-def _numbers(result: "Result") -> Table:
+def _numbers(result: "RunResult") -> Table:
     """How many requirements of each subject have each outcome."""
     from dealer_agent.checker.events import OUTCOMES
 

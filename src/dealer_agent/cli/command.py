@@ -36,7 +36,7 @@ def newest(most: int) -> Any:
 
 
 @dataclass(frozen=True)
-class Opening:
+class CommandTarget:
     """What a command works on: the options that choose it, and what opens it for the function's first parameter.
 
     `options` has the annotation and the default of each option by its name.
@@ -46,7 +46,7 @@ class Opening:
     open: Callable[..., AbstractContextManager[Any]]
 
 
-def command(group: typer.Typer, name: str, opening: Opening | None = None, **settings: Any) -> Callable[..., Any]:
+def command(group: typer.Typer, name: str, opening: CommandTarget | None = None, **settings: Any) -> Callable[..., Any]:
     """Adds a function to a group of commands. `settings` are those of `typer.Typer.command`."""
 
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -56,7 +56,7 @@ def command(group: typer.Typer, name: str, opening: Opening | None = None, **set
     return add
 
 
-def as_typer_command(function: Callable[..., Any], opening: Opening | None = None) -> Callable[..., None]:
+def as_typer_command(function: Callable[..., Any], opening: CommandTarget | None = None) -> Callable[..., None]:
     """A Typer command that opens the dealer, calls the function, and prints what it returns.
 
     It has the options of `opening`, such as `--dir`. It also has `--json`, unless the function is annotated `-> None`:
@@ -78,8 +78,8 @@ def as_typer_command(function: Callable[..., Any], opening: Opening | None = Non
             if as_json:
                 out.quiet = True
                 closing.callback(setattr, out, "quiet", False)
-            given = {name: values.pop(name) for name in added}
-            opened = () if opening is None else (closing.enter_context(opening.open(**given)),)
+            of_opening = {name: values.pop(name) for name in added}
+            opened = () if opening is None else (closing.enter_context(opening.open(**of_opening)),)
             _show(function(*opened, **values), as_json=as_json)
 
     keyword = inspect.Parameter.KEYWORD_ONLY

@@ -29,15 +29,13 @@ from dealer_agent.cli.terminal import counted, fail, local, out
 from dealer_agent.leads.consent import channels_of
 from dealer_agent.open_installation import OpenDealer
 from dealer_agent.operations.lead_documents import allowed_text, event_document
-from dealer_agent.privacy.chain_heads import append_heads, read_heads
-from dealer_agent.privacy.erasure import is_known, revoke_consent
+from dealer_agent.privacy.erasure import is_known, leads_of_contact, revoke_consent
 from dealer_agent.protocol.requests import Channel
 from dealer_agent.storage.deliveries.notices import restore_from_chain
-from dealer_agent.storage.leads.stored_leads import find_leads_of
 from dealer_agent.storage.privacy.accesses import verify_accesses
 from dealer_agent.storage.privacy.consent_evidence import MOST_LINE_BYTES, BadEvidence, check_evidence, evidence_of
 from dealer_agent.storage.privacy.consents import verify_chain
-from dealer_agent.storage.privacy.erasure import proven_events, proven_leads
+from dealer_agent.storage.privacy.erasure import proven_events
 from dealer_agent.storage.privacy.event_chain import Head, by_chain, heads
 from dealer_agent.storage.privacy.withdrawals import NO_DIFFERENCES, RESTORE_COMMAND, compare_withdrawals
 from dealer_agent.storage.transaction import Transaction
@@ -59,13 +57,13 @@ def _known_channels(names: list[str] | None) -> list[str] | None:
 @command(app, "show", CUSTOMERS)
 def show(dealer: OpenDealer, lead_id: LeadIdArgument) -> dict[str, Any]:
     """Show every consent event of a lead, and by which channels the customer may be contacted now."""
-    found = read_lead(dealer, lead_id, "consent show")
-    clock = dealer.clock(found.stored.lead.rooftop)
-    allowed = channels_of(found.stored, found.at)
-    for event in found.stored.consents:
+    lead = read_lead(dealer, lead_id, "consent show")
+    clock = dealer.clock(lead.stored.lead.rooftop)
+    allowed = channels_of(lead.stored, lead.at)
+    for event in lead.stored.consents:
         show_event(event, clock)
     out.print(f"\nMay be contacted now by: {allowed_text(allowed)}")
-    events = [event_document(event, clock) for event in found.stored.consents]
+    events = [event_document(event, clock) for event in lead.stored.consents]
     return {"lead": lead_id, "events": events, "may_be_contacted_by": allowed}
 
 
@@ -96,12 +94,12 @@ def revoke(
     revoked = tuple(dict.fromkeys(channels or CHANNELS))
     with dealer.read() as tx:
         leads = require_leads(person, person.leads(tx))
-    found = [stored.lead.lead_id for stored in leads if is_known(stored)]
-    if not found:
+    lead_ids = [stored.lead.lead_id for stored in leads if is_known(stored)]
+    if not lead_ids:
         fail("This customer's data was erased, so there is no consent to revoke. You need do nothing")
-    record_access(dealer, "consent revoke", leads=len(found), lead_id=found[0] if len(found) == 1 else None)
+    record_access(dealer, "consent revoke", leads=len(lead_ids), lead_id=lead_ids[0] if len(lead_ids) == 1 else None)
     at = datetime.now(UTC)
-    allowed = revoke_consent(dealer.store, dealer.profile, found, revoked, by=actor(), reason=reason, at=at)
+    allowed = revoke_consent(dealer.store, dealer.profile, lead_ids, revoked, by=actor(), reason=reason, at=at)
     rows = [(each, allowed_text(still)) for each, still in allowed.items()]
     Table(f"Revoked: {', '.join(revoked)}", ("Lead Id", "May still be contacted by"), rows).show()
     changed = [{"lead": each, "may_be_contacted_by": still} for each, still in allowed.items()]
@@ -125,9 +123,9 @@ def prove(dealer: OpenDealer, contact: ContactArgument) -> list[dict[str, Any]]:
     The law requires you to keep this (16 CFR 310.5). The access log names everyone who uses this command.
     """
     with dealer.read() as tx:
-        found = _leads(tx, contact)
-        events = proven_events(tx, found)
-    record_access(dealer, "consent prove", leads=len(found))
+        lead_ids = _leads(tx, contact)
+        events = proven_events(tx, lead_ids)
+    record_access(dealer, "consent prove", leads=len(lead_ids))
     for event in events:
         show_event(event, dealer.local)
     return [event_document(event, dealer.local) for event in events]
@@ -141,22 +139,22 @@ def export(dealer: OpenDealer, contact: ContactArgument, file: Annotated[Path, P
     the head of the chain, and show that no event of the person's leads is left out.
     """
     with dealer.read() as tx:
-        found = _leads(tx, contact)
-    record_access(dealer, "consent export", leads=len(found))
+        lead_ids = _leads(tx, contact)
+    record_access(dealer, "consent export", leads=len(lead_ids))
     with dealer.read() as tx, private_file(file) as opened:
-        evidence = evidence_of(tx, found)
+        evidence = evidence_of(tx, lead_ids)
         for line in evidence.lines:
             opened.write(line + b"\n")
     out.print(f"Written to {file}. The chain's head is now:\n{evidence.head}")
-    return {"file": str(file), "leads": len(found), "head": str(evidence.head)}
+    return {"file": str(file), "leads": len(lead_ids), "head": str(evidence.head)}
 
 
 def _leads(tx: Transaction, contact: str) -> list[str]:
     """The leads of a contact point, erased ones too. Ends the command with exit code 1 if there is none."""
-    found = sorted({*find_leads_of(tx, [contact]), *proven_leads(tx, contact)})
-    if not found:
+    lead_ids = leads_of_contact(tx, contact)
+    if not lead_ids:
         fail("No consent is kept for this contact point: check the address or number")
-    return found
+    return lead_ids
 
 
 @command(app, "verify", FOLDER)
@@ -192,17 +190,17 @@ def verify(
         return _verify_file(file, recorded)
     with open_dealer(folder, customers=True) as dealer:
         with dealer.read() as tx:
-            known = _of_dealer(recorded, tx.dealer_id)
-            report = verify_chain(tx, known["consents"])
-            log = verify_accesses(tx, known["accesses"])
-            different = compare_withdrawals(tx) if report.first_broken is None else NO_DIFFERENCES
+            heads_by_chain = _of_dealer(recorded, tx.dealer_id)
+            report = verify_chain(tx, heads_by_chain["consents"])
+            log = verify_accesses(tx, heads_by_chain["accesses"])
+            differences = compare_withdrawals(tx) if report.first_broken is None else NO_DIFFERENCES
         if report.first_broken is not None:
             fail(f"The consent record is broken at event {report.first_broken}: {report.problem}")
         if log.first_broken is not None:
             fail(f"The access log is broken at entry {log.first_broken}: {log.problem}")
-        if different.words is not None and not restore:
-            fail(f"The events of the consent record are whole, but {different.words}: type {RESTORE_COMMAND}")
-        if different.words is not None:
+        if differences.words is not None and not restore:
+            fail(f"The events of the consent record are whole, but {differences.words}: type {RESTORE_COMMAND}")
+        if differences.words is not None:
             _restore_withdrawals(dealer)
     erased = f", {report.erased} of them of erased persons" if report.erased else ""
     out.print(f"The consent record is whole: {counted(report.rows, 'event')}{erased}.")
@@ -223,12 +221,15 @@ def head(dealer: OpenDealer) -> list[dict[str, Any]]:
 
     Keep the output where a person who can change the database cannot change it. `consent verify --against` reads it.
     """
+    # Imported here: the module has a log, which commands rarely need.
+    from dealer_agent.privacy.chain_heads import append_heads
+
     with dealer.read() as tx:
-        found = heads(tx)
-    append_heads(dealer.settings.heads_file, found, tx.now)
-    for each in found:
-        out.print(str(each))
-    return [{"chain": each.chain, "rows": each.rows, "at": dealer.local(each.at), "head": str(each)} for each in found]
+        ends = heads(tx)
+    append_heads(dealer.settings.heads_file, ends, tx.now)
+    for end in ends:
+        out.print(str(end))
+    return [{"chain": end.chain, "rows": end.rows, "at": dealer.local(end.at), "head": str(end)} for end in ends]
 
 
 def _restore_withdrawals(dealer: OpenDealer) -> None:
@@ -236,15 +237,18 @@ def _restore_withdrawals(dealer: OpenDealer) -> None:
 
     The withdrawals also apply to the leads that came while rows of the table were missing.
     """
-    _, late = restore_from_chain(dealer.store, dealer.profile, datetime.now(UTC))
+    _, changed = restore_from_chain(dealer.store, dealer.profile, datetime.now(UTC))
     out.print(
         "The table of withdrawals was written again from the consent record. It was applied to "
-        f"{counted(late, 'lead')} that came meanwhile."
+        f"{counted(changed, 'lead')} that came meanwhile."
     )
 
 
 def _recorded(against: str) -> list[Head]:
     """The heads of `--against`: those of a file, or the one that is written there. Raises BadParameter."""
+    # Imported here, as above.
+    from dealer_agent.privacy.chain_heads import read_heads
+
     path = Path(against)
     try:
         if " " not in against or path.exists():
@@ -269,20 +273,20 @@ def _of_dealer(recorded: list[Head] | None, dealer_id: str) -> Mapping[str, Mapp
 def _verify_file(file: Path, recorded: list[Head] | None) -> dict[str, Any]:
     """Checks an exported record, also against recorded heads if there are any, and shows its events."""
     try:
-        found = check_evidence(_lines(file), recorded or ())
+        evidence = check_evidence(_lines(file), recorded or ())
     except BadEvidence as problem:
         fail(f"{file} is not a valid consent record: {problem}. Export the record again")
-    if recorded is not None and not found.compared:
+    if recorded is not None and not evidence.compared:
         fail(
-            f"{file} cannot be compared: no recorded head of the dealer {found.dealer_id} counts "
+            f"{file} cannot be compared: no recorded head of the dealer {evidence.dealer_id} counts "
             "the events of the file. Export the record again: it then reaches the newest head"
         )
     # A file does not say in which zone its dealer is.
-    for event in found.events:
+    for event in evidence.events:
         show_event(event, _in_utc)
     out.print(
         f"\nThe record is valid. Each text is the one that was recorded. "
-        f"{counted(found.head.rows, 'event')} without a gap lead to this head:\n{found.head}"
+        f"{counted(evidence.head.rows, 'event')} without a gap lead to this head:\n{evidence.head}"
     )
     out.print(
         "It does not prove that the head is genuine: repeat the command with --against and a head that was recorded "
@@ -294,9 +298,9 @@ def _verify_file(file: Path, recorded: list[Head] | None) -> dict[str, Any]:
         "It does not prove that the agent told the truth, because the dealer recorded what it received. It does not "
         "prove that the person has no other leads."
     )
-    events = [event_document(event, _in_utc) for event in found.events]
-    head = {"chain_events": found.head.rows, "head": str(found.head), "agrees_with_a_recorded_head": bool(recorded)}
-    return head | {"events": events}
+    events = [event_document(event, _in_utc) for event in evidence.events]
+    agrees = {"agrees_with_a_recorded_head": bool(recorded)}
+    return {"chain_events": evidence.head.rows, "head": str(evidence.head), **agrees, "events": events}
 
 
 def _in_utc(at: datetime | None) -> datetime | None:

@@ -11,16 +11,15 @@ from dealer_agent.cli.terminal import err, fail, out, plain
 from dealer_agent.console.acts import OPERATOR, ROLE_WORDS, ROLES
 from dealer_agent.console.invitations import VALID, Members
 from dealer_agent.protocol.did_you_mean import did_you_mean
-from dealer_agent.server.served_dealers import CONSOLE
 from dealer_agent.storage.console.people import Person
 
 app = typer.Typer(no_args_is_help=True)
 
 
 def _role(text: str) -> str:
-    known = [*ROLES, OPERATOR]
-    if text not in known:
-        raise typer.BadParameter(f"'{text}' must be one of {', '.join(known)}{did_you_mean(text, known)}")
+    roles = [*ROLES, OPERATOR]
+    if text not in roles:
+        raise typer.BadParameter(f"'{text}' must be one of {', '.join(roles)}{did_you_mean(text, roles)}")
     return text
 
 
@@ -44,8 +43,11 @@ def invite(
     Somebody who has lost everything is invited again: the new link replaces what they signed in with.
     """
     if unknown := [name for name in rooftop if name not in owner.rooftops]:
-        known = ", ".join(owner.rooftops) or "none"
-        raise typer.BadParameter(f"'{unknown[0]}' is not a rooftop of the dealer: {known}", param_hint="--rooftop")
+        names = ", ".join(owner.rooftops) or "none"
+        raise typer.BadParameter(f"'{unknown[0]}' is not a rooftop of the dealer: {names}", param_hint="--rooftop")
+    # Imported here: the other commands need no server.
+    from dealer_agent.server.served_dealers import CONSOLE
+
     person, secret = _members(owner).invite(email, role, rooftop, "dealer-agent console invite")
     err.print(f"Send this link to {plain(person.email)}. It is shown this once, and works once, for {VALID.days} day.")
     link = f"{owner.console_url}{CONSOLE}/invitation/{secret}"
@@ -58,7 +60,7 @@ def people(owner: Owner) -> Table:
     """List the people of the dealer. Without --dealer, the operators of an installation."""
     members = _members(owner)
     with owner.store.read(members.owner) as tx:
-        found = members.people(tx)
+        listed = members.people(tx)
     rows = [
         (
             person.email,
@@ -67,7 +69,7 @@ def people(owner: Owner) -> Table:
             owner.local(person.signed_in_at),
             owner.local(until),
         )
-        for person, member, until in found
+        for person, member, until in listed
     ]
     columns = ("E-mail", "Role", "Rooftops", "Signed in", "Invited until")
     return Table("People", columns, rows, empty="Nobody yet: dealer-agent console invite EMAIL --role owner")
@@ -89,7 +91,7 @@ def _members(owner: Owner) -> Members:
 
 def _find(owner: Owner, members: Members, email: str) -> Person:
     with owner.store.read(members.owner) as tx:
-        known = {each.person.email: each.person for each in members.people(tx)}
-    if email.lower() not in known:
-        fail(f"There is no person {plain(email)}{did_you_mean(email, list(known))}: see dealer-agent console people")
-    return known[email.lower()]
+        people = {each.person.email: each.person for each in members.people(tx)}
+    if email.lower() not in people:
+        fail(f"There is no person {plain(email)}{did_you_mean(email, list(people))}: see dealer-agent console people")
+    return people[email.lower()]

@@ -21,7 +21,7 @@ from dealer_agent.leads.received_lead import EMAIL_PREFIX, PHONE_PREFIX
 from dealer_agent.leads.records import LeadDetails, StoredLead
 from dealer_agent.open_installation import OpenDealer
 from dealer_agent.operations.lead_documents import Clock, event_document, name_and_contacts
-from dealer_agent.privacy.erasure import Person
+from dealer_agent.privacy.erasure import CustomerReference
 from dealer_agent.protocol.formats import normal_email, normal_phone
 from dealer_agent.storage.errors import StorageError
 from dealer_agent.storage.leads.lead_record import lead_details
@@ -38,10 +38,9 @@ def list_(
 ) -> Table:
     """List the newest entries of the access log: when, who, by which command, and how many leads."""
     with dealer.read() as tx:
-        found = limited(list_accesses(tx, limit + 1), limit)
+        accesses = limited(list_accesses(tx, limit + 1), limit)
     columns = {"At": "at", "Who": "actor", "What": "action", "Lead Id": "lead_id", "Leads": "leads"}
-    empty = "Nobody looked at customer data yet."
-    return Table.of("Access log", columns, found, dealer.local, empty=empty, time=moment)
+    return Table.of("Access log", columns, accesses, dealer.local, empty="No access is recorded yet.", time=moment)
 
 
 def record_access(
@@ -64,11 +63,11 @@ def record_access(
 def read_lead(dealer: OpenDealer, lead_id: str, action: str) -> LeadDetails:
     """A lead with all its parts. The access is recorded. Ends the command with exit code 1 if there is no such lead."""
     with dealer.read() as tx:
-        found = lead_details(tx, lead_id)
-    if found is None:
+        details = lead_details(tx, lead_id)
+    if details is None:
         fail(f"There is no lead {lead_id}; see dealer-agent leads list")
     record_access(dealer, action, leads=1, lead_id=lead_id)
-    return found
+    return details
 
 
 def actor() -> str:
@@ -150,25 +149,25 @@ def asked_text(text: str) -> str:
 
 def contact_point(text: str) -> str | None:
     """An e-mail address or a phone number in the normal form of `leads.received_lead.contact_points`."""
-    given = _asked(text, "E-mail address or phone number")
-    return _email(given) if "@" in given else _phone(given)
+    contact = _asked(text, "E-mail address or phone number")
+    return _email(contact) if "@" in contact else _phone(contact)
 
 
-def person_of(lead_id: str | None, email: str | None, phone: str | None) -> Person:
+def person_of(lead_id: str | None, email: str | None, phone: str | None) -> CustomerReference:
     """The person that a command names. Raises BadParameter unless exactly one of the three is given."""
     if sum(given is not None for given in (lead_id, email, phone)) != 1:
         raise typer.BadParameter("give exactly one of a lead's id, --email and --phone")
-    return Person(lead_id, email or phone or "")
+    return CustomerReference(lead_id, email or phone or "")
 
 
-def require_leads(person: Person, found: list[StoredLead]) -> list[StoredLead]:
+def require_leads(person: CustomerReference, leads: list[StoredLead]) -> list[StoredLead]:
     """The leads of the person that were found. Ends the command with exit code 1 if there is none."""
-    if not found and person.lead_id is not None:
+    if not leads and person.lead_id is not None:
         fail(f"There is no lead {person.lead_id}; see dealer-agent leads list")
-    if not found:
+    if not leads:
         is_address = person.contact.startswith(EMAIL_PREFIX)
         fail(f"No lead has this {'e-mail address' if is_address else 'phone number'}: check it")
-    return found
+    return leads
 
 
 def show_event(event: ConsentEvent, clock: Clock) -> None:
@@ -196,7 +195,7 @@ PRIVATE_FILE = typer.Option(
     "--out", metavar="FILE", callback=_ordinary_file, help="A file to write, that only you can read (mode 0600)."
 )
 OutOption = Annotated[Path | None, PRIVATE_FILE]
-"""Without it, the command writes to the output."""
+"""The file for the result. Without the option, the command writes to the output."""
 
 
 @contextmanager
@@ -205,10 +204,10 @@ def private_file(path: Path) -> Iterator[BinaryIO]:
 
     If the block fails, the older file stays. Raises OSError.
     """
-    made = path.with_name(f".{path.name}.{token_hex(8)}")
+    temporary = path.with_name(f".{path.name}.{token_hex(8)}")
     try:
-        with new_private_file(made) as file:
+        with new_private_file(temporary) as file:
             yield file
-        made.replace(path)
+        temporary.replace(path)
     finally:
-        made.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)

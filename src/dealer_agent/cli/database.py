@@ -43,8 +43,8 @@ def prepare(
     """
     wait_for_database(url)
     passwords = Passwords(secrets.token_urlsafe(32), secrets.token_urlsafe(32)) if new_password else None
-    found = prepare_database(url, Roles(owner, service, admin), passwords)
-    done = "The tables were made." if found is None else "The tables are up to date."
+    earlier_schema = prepare_database(url, Roles(owner, service, admin), passwords)
+    done = "The tables were made." if earlier_schema is None else "The tables are up to date."
     err.print(f"{done} {owner} owns them, and {service} may use them.")
     if passwords is None:
         err.print("If the roles have no passwords yet, add --new-password. The addresses of the database:")
@@ -56,7 +56,7 @@ def prepare(
 
 
 def _address(url: str, role: str, password: str | None) -> str:
-    given = database_url(url)
+    parsed = database_url(url)
     # Made anew: `URL.set` would keep the administrator's password.
-    shown = URL.create("postgresql", role, password, given.host, given.port, given.database, given.query)
+    shown = URL.create("postgresql", role, password, parsed.host, parsed.port, parsed.database, parsed.query)
     return shown.render_as_string(hide_password=False)

@@ -44,8 +44,7 @@ def list_(
 ) -> Table:
     """List deliveries: the lead, the channel, the state and the last problem."""
     with dealer.read() as tx:
-        found = list_deliveries(tx, limit + 1, state=state, channel=channel, lead_id=lead)
-    records = limited(list(found), limit)
+        records = limited(list(list_deliveries(tx, limit + 1, state=state, channel=channel, lead_id=lead)), limit)
     columns: Columns = {
         "Id": "delivery_id",
         "Lead Id": "lead_id",
@@ -85,10 +84,10 @@ def show(
         "appointment" if record.kind in TO_CUSTOMER else "because_of": record.event_id,
         "problem": record.problem,
     }
-    known = {name: value for name, value in facts.items() if value is not None}
+    present = {name: value for name, value in facts.items() if value is not None}
     out.print(f"[bold]Delivery {facts.pop('id')}[/], {facts.pop('state')}", markup=True)
     section("What became of it", facts)
-    return known
+    return present
 
 
 @command(app, "retry", DEALER)
@@ -134,9 +133,9 @@ def send_again(
 
 def _check_channel(dealer: OpenDealer, name: str) -> None:
     """A message if no rooftop has a channel of this name. Old deliveries may have channels that are gone."""
-    known = {NOTIFY, CUSTOMER}.union(*(rooftop.deliver.channels for rooftop in dealer.profile.rooftops))
-    if name not in known:
-        err.print(f"dealer.toml has no channel {plain(name)}{did_you_mean(name, sorted(known))}")
+    channels = {NOTIFY, CUSTOMER}.union(*(rooftop.deliver.channels for rooftop in dealer.profile.rooftops))
+    if name not in channels:
+        err.print(f"dealer.toml has no channel {plain(name)}{did_you_mean(name, sorted(channels))}")
 
 
 def _state(record: DeliveryRecord, now: datetime) -> str:

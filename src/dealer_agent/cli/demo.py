@@ -65,7 +65,7 @@ def demo(
     else:
         folder = folder or Path("demo-dealers")
         _write_dealers(folder, address_of(host, port), dealers)
-        serve_installation(load_installation(folder, {}), host, port, workers=None, metrics=metrics)
+        serve_installation(load_installation(folder, {}), host, port, metrics)
 
 
 def _serve_dealer(folder: Path, host: str, port: int, metrics: MetricsSettings) -> None:
@@ -101,7 +101,7 @@ def _serve_dealer(folder: Path, host: str, port: int, metrics: MetricsSettings) 
     out.print("Its console, for the people of the dealership, opens with this link, once:")
     out.print(f"http://localhost:{port}{CONSOLE}/invitation/{secret}\n", soft_wrap=True)
     out.print("Ctrl-C stops it. Its log follows.")
-    run(installation_of(settings, {}, address), metrics, listener, address, workers=1)
+    run(installation_of(settings, {}, address), metrics, listener, address)
 
 
 def _program() -> str:
@@ -133,9 +133,9 @@ def _write_dealers(folder: Path, address: str, count: int) -> None:
     with open_installation(folder, for_changes=True) as opened_installation, progress() as bar:
         installation, store = opened_installation.installation, opened_installation.store
         with store.installation() as tx:
-            known = {dealer.dealer_id for dealer in all_dealers(tx)}
+            registered = {dealer.dealer_id for dealer in all_dealers(tx)}
         for dealer in bar.track(list(invented_dealers(count)), description="Inventing dealers"):
-            if dealer.dealer_id not in known:
+            if dealer.dealer_id not in registered:
                 with store.registration(dealer.dealer_id) as tx:
                     add_dealer(tx, dealer.dealer_toml.encode(), actor="dealer-agent demo", listed=True)
                 profile = installation.dealer_settings(dealer.dealer_toml).dealer

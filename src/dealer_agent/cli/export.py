@@ -18,7 +18,7 @@ from dealer_agent.storage.leads.lead_search import FIRST, LAST, LeadFilter
 
 def export(
     dealer: OpenDealer,
-    form: Annotated[
+    file_format: Annotated[
         Format, typer.Option("--format", help="csv for a spreadsheet, json for a program, adf for a CRM.")
     ] = "csv",
     since: Annotated[datetime | None, day_option("Leads received on this day (UTC) or later.")] = None,
@@ -35,16 +35,16 @@ def export(
     if first >= end:
         raise typer.BadParameter("--since is later than --until; give an earlier --since")
     chosen, erased, _ = choose_leads(dealer, LeadFilter(since=first, until=end))
-    if form == "adf" and not chosen:
+    if file_format == "adf" and not chosen:
         fail("There is no lead to export, and an ADF document needs one: choose another time or format")
-    record_access(dealer, f"leads export --format {form}", leads=len(chosen))
+    record_access(dealer, f"leads export --format {file_format}", leads=len(chosen))
     # On a terminal the leads themselves show the progress.
     views = _views(dealer, chosen, quiet=file is None and sys.stdout.isatty())
     with nullcontext(sys.stdout.buffer) if file is None else private_file(file) as document:
         if file is None:
-            WRITERS[form](views, document)
+            WRITERS[file_format](views, document)
         else:
-            write_file(form, views, document)
+            write_file(file_format, views, document)
         document.flush()
     left_out = f"; {erased} erased left out" if erased else ""
     where = "" if file is None else f" to {file}"

@@ -74,13 +74,13 @@ def files(
     if name is not None:
         feed_named(dealer, name)
     with dealer.read() as tx:
-        found = limited(list_files(tx, name, limit + 1), limit)
+        records = limited(list_files(tx, name, limit + 1), limit)
     folder = dealer.settings.folder / "feeds"
     columns = {"Feed": "feed", "Received": "received_at", "Name": "name", "Bytes": "size", "State": "state"}
     columns |= {"Finished": "finished_at", "Revision": "revision", "Problem": "problem", "Id": "file_id"}
-    notes = [f"Files are in {folder}/NAME/kept and NAME/refused. Their names begin with the id."] if found else []
-    notes += [REFUSED] if any(each.state == "refused" for each in found) else []
-    return Table.of("Files", columns, found, dealer.local, empty="No file has arrived yet.", notes=notes)
+    notes = [f"Files are in {folder}/NAME/kept and NAME/refused. Their names begin with the id."] if records else []
+    notes += [REFUSED] if any(each.state == "refused" for each in records) else []
+    return Table.of("Files", columns, records, dealer.local, empty="No file has arrived yet.", notes=notes)
 
 
 @command(app, "run", DEALER)
@@ -158,11 +158,11 @@ def host_key(folder: FolderOption = Path()) -> list[dict[str, Any]]:
 
 def feed_named(dealer: OpenDealer, name: str, option: str = "NAME") -> FeedSettings:
     """A feed of the settings. Raises BadParameter, about the option, for another name."""
-    known = {feed.name: feed for feed in dealer.settings.feeds}
-    if name not in known:
-        named = f"The feeds are: {', '.join(known)}." if known else NO_FEEDS
+    feeds = {feed.name: feed for feed in dealer.settings.feeds}
+    if name not in feeds:
+        named = f"The feeds are: {', '.join(feeds)}." if feeds else NO_FEEDS
         raise typer.BadParameter(f"{name!r} is not a feed. {named}", param_hint=option)
-    return known[name]
+    return feeds[name]
 
 
 def _next_fetch(state: FeedState) -> datetime | None:

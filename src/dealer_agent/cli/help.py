@@ -38,15 +38,15 @@ def help(  # noqa: A001 - the name of the command
         out.print("\nA page: dealer-agent help settings. One section of it: dealer-agent help settings mail")
         return
     if topic not in pages:
-        known = ", ".join(pages)
-        raise typer.BadParameter(f"there is no page {topic!r}; the pages are {known}{did_you_mean(topic, [*pages])}")
+        names = ", ".join(pages)
+        raise typer.BadParameter(f"there is no page {topic!r}; the pages are {names}{did_you_mean(topic, [*pages])}")
     text = _COMMENT.sub("", pages[topic].read_text("utf-8"))
     _show(_section(text, " ".join(section)) if section else text)
 
 
 def _first_title(text: str) -> str:
-    found = _TITLE.search(text)
-    return found[2] if found else ""
+    title = _TITLE.search(text)
+    return title[2] if title else ""
 
 
 def _section(text: str, name: str) -> str:
@@ -55,11 +55,11 @@ def _section(text: str, name: str) -> str:
     Raises BadParameter without such a section.
     """
     hidden = _FENCED.sub(lambda block: " " * len(block[0]), text)
-    titles = [(found.start(), len(found[1]), _plain(found[2])) for found in _TITLE.finditer(hidden)]
-    sought = _plain(name)
-    matches = [each for each in titles if each[2] == sought] or [each for each in titles if sought in each[2]]
+    titles = [(match.start(), len(match[1]), _plain(match[2])) for match in _TITLE.finditer(hidden)]
+    wanted = _plain(name)
+    matches = [each for each in titles if each[2] == wanted] or [each for each in titles if wanted in each[2]]
     if not matches:
-        similar = did_you_mean(sought, [title for _, _, title in titles])
+        similar = did_you_mean(wanted, [title for _, _, title in titles])
         raise typer.BadParameter(f"the page has no section {name!r}{similar}")
     start, level, _ = matches[0]
     end = next((at for at, depth, _ in titles if at > start and depth <= level), len(text))

@@ -55,10 +55,10 @@ def _keys_of(folder: Path) -> str:
     if from_environment(os.environ):
         return f"The keys to customer data come from {KEYS_VARIABLE}: keep a copy of it in a safe place."
     try:
-        path, made = create_key_file(folder), "is in"
+        path, state = create_key_file(folder), "is in"
     except FileExistsError:
-        path, made = folder / KEY_FILE_NAME, "was there already, in"
+        path, state = folder / KEY_FILE_NAME, "was there already, in"
     return (
-        f"The key to customer data {made} {path}. Back this file up, separately from the database:\n"
+        f"The key to customer data {state} {path}. Back this file up, separately from the database:\n"
         "without it nobody can read your leads again, and the service does not start."
     )

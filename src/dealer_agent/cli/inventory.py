@@ -52,8 +52,8 @@ def _content(file: Path) -> Callable[[], BinaryIO] | bytes:
 
 def _known_layout(name: str | None) -> str | None:
     if name is not None and name not in LAYOUT_NAMES:
-        known = ", ".join(LAYOUT_NAMES)
-        raise typer.BadParameter(f"{name!r} is not a layout; choose one of {known}{did_you_mean(name, LAYOUT_NAMES)}")
+        names = ", ".join(LAYOUT_NAMES)
+        raise typer.BadParameter(f"{name!r} is not a layout; choose one of {names}{did_you_mean(name, LAYOUT_NAMES)}")
     return name
 
 
@@ -246,7 +246,7 @@ def history(
 def held(dealer: OpenDealer) -> Table:
     """List the units that are held back because the feed says something implausible, and those that you hid."""
     with dealer.read() as tx:
-        found = held_units(tx)
+        units = held_units(tx)
     what = {"Unit": "name", "VIN": "vin", "Rooftop": "rooftop", "Reason": "reason", "Why": "sentence"}
     columns: Columns = {**what, "Since": "since", "Leaves": "leaves_at", "Decision": "decision", "By": "decided_by"}
     notes = [
@@ -254,9 +254,9 @@ def held(dealer: OpenDealer) -> Table:
         "  dealer-agent inventory release UNIT   publishes what the feed says",
         "  dealer-agent inventory hide UNIT      publishes nothing, whatever the feed says",
     ]
-    advice = dict.fromkeys(f"{each.reason}: {each.advice}" for each in found)
-    notes = [*advice, "", *map(pasted, notes)] if found else []
-    return Table.of("Held units", columns, found, dealer.local, empty="No unit is held back.", notes=notes)
+    advice = dict.fromkeys(f"{each.reason}: {each.advice}" for each in units)
+    notes = [*advice, "", *map(pasted, notes)] if units else []
+    return Table.of("Held units", columns, units, dealer.local, empty="No unit is held back.", notes=notes)
 
 
 @command(app, "release", DEALER)
@@ -281,15 +281,15 @@ def _decide(dealer: OpenDealer, name: str, decision: Decision) -> dict[str, Any]
     from dealer_agent.operations.stock import decide_unit
 
     with dealer.read() as tx:
-        found, known = find_named(tx, name.strip()), held_units(tx)
+        ids, held_back = find_named(tx, name.strip()), held_units(tx)
     if decision == "released":
-        by_id = {each.vehicle_id for each in known}
-        found = [vehicle_id for vehicle_id in found if vehicle_id in by_id]
-    if len(found) != 1:
-        what = f"{len(found)} units are named {name!r}. Use the VIN." if found else f"No such unit: {name!r}."
-        advice = did_you_mean(name, [each.name for each in known])
+        by_id = {each.vehicle_id for each in held_back}
+        ids = [vehicle_id for vehicle_id in ids if vehicle_id in by_id]
+    if len(ids) != 1:
+        what = f"{len(ids)} units are named {name!r}. Use the VIN." if ids else f"No such unit: {name!r}."
+        advice = did_you_mean(name, [each.name for each in held_back])
         fail(f"{what}{advice} To see the held units, type: dealer-agent inventory held")
-    done = decide_unit(dealer, found[0], decision, by=actor())
+    done = decide_unit(dealer, ids[0], decision, by=actor())
     effect = "Buyers see it as the feed gives it." if decision == "released" else "Buyers do not see it any more."
     out.print(f"{plain(done.name)} is {decision}. {effect} The decision outlives the next feed.")
     return {"vehicle_id": done.vehicle_id, "decision": decision, "unit": done.name}
@@ -378,12 +378,13 @@ def _show_outcome(report: "ImportReport", dealer: Profile, *, dry_run: bool) -> 
     _show_warnings(report)
     title = "\nWhat would happen" if dry_run else "\nImported"
     Table(title, ("Units", "Count"), list(report.shown_counts.items())).show()
-    placed = report.placement
-    if placed is not None and placed.without_rooftop and (placed.unknown or len(dealer.rooftops) > 1):
-        units = "unit names" if placed.without_rooftop == 1 else "units name"
-        names = ", ".join(map(plain, placed.unknown))
+    placement = report.placement
+    if placement is not None and placement.without_rooftop and (placement.unknown or len(dealer.rooftops) > 1):
+        units = "unit names" if placement.without_rooftop == 1 else "units name"
+        names = ", ".join(map(plain, placement.unknown))
         named = f" The file says: {names}. Put such names into a rooftop's feed_ids." if names else ""
-        out.print(f"\n{placed.without_rooftop} {units} no rooftop of dealer.toml and went to {placed.default}.{named}")
+        where = f"no rooftop of dealer.toml and went to {placement.default}"
+        out.print(f"\n{placement.without_rooftop} {units} {where}.{named}")
     meaning = {
         "advertised": "the price that buyers see, with every mandatory charge in it",
         "before_fees": "the price before the rooftop's mandatory fees, which are added",

@@ -4,16 +4,13 @@ import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import anyio
 import typer
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from dealer_agent.cli.terminal import counted, err, fail, local, out, plain
-from dealer_agent.client.errors import DealerAgentError
-from dealer_agent.client.transport import Received, Transport
 from dealer_agent.http_signatures.directory import (
     MAX_BYTES,
     MEDIA_TYPE,
@@ -32,6 +29,9 @@ from dealer_agent.http_signatures.fields import Fields
 from dealer_agent.http_signatures.keys import KeyRefused, PrivateKey, private_key_of, read_private_key
 from dealer_agent.http_signatures.origin import parse_origin
 from dealer_agent.http_signatures.web_bot_auth import signatures_with_tag
+
+if TYPE_CHECKING:
+    from dealer_agent.client.transport import Received
 
 EXIT_CODES = (
     "Exit codes: 0 done, and with --check the directory is right; 1 a file cannot be read or written, or the "
@@ -117,7 +117,7 @@ def _make_key(path: Path) -> dict[str, Any]:
     except FileExistsError:
         fail(f"{path} exists already, and is kept: choose another name.")
     thumbprint = private_key_of(key).thumbprint
-    out.print(f"The new key {thumbprint} is in {path}. Keep it secret. Who has it can sign as you.")
+    out.print(f"The new key {thumbprint} is in {path}. Keep it secret. Anybody who has it can sign as you.")
     out.print(f"Next: dealer-agent keys directory {path} --as https://YOUR-ORIGIN --write FOLDER", soft_wrap=True)
     return {"file": str(path), "thumbprint": thumbprint}
 
@@ -175,6 +175,9 @@ def _caddy(folder: Path, headers: Mapping[str, str]) -> str:
 
 def _check(origin: str, keys: Sequence[PrivateKey]) -> dict[str, Any]:
     """Fetches the published directory of an origin, and ends the command if dealers would refuse it."""
+    # Imported here, as in `_fetch`.
+    import anyio
+
     received = anyio.run(_fetch, directory_url(origin))
     if received.status != 200:
         redirect = (
@@ -184,19 +187,19 @@ def _check(origin: str, keys: Sequence[PrivateKey]) -> dict[str, Any]:
     headers = [(name.lower(), value) for name, value in received.headers.raw]
     now = time.time()
     try:
-        found = read_directory(headers, received.body, origin.removeprefix("https://"), now)
+        key_set = read_directory(headers, received.body, origin.removeprefix("https://"), now)
     except DirectoryRefused as refused:
         fail(f"{received.url}: {plain(str(refused))}.")
-    unpublished = [each.thumbprint for each in keys if each.thumbprint not in found.keys]
+    unpublished = [each.thumbprint for each in keys if each.thumbprint not in key_set.keys]
     if unpublished:
         fail(f"{received.url} does not have the key {', '.join(unpublished)}: publish it.")
-    return _report(origin, found, len(read_jwks(received.body)), _signed_until(Fields(headers, MAX_BYTES)), now)
+    return _report(origin, key_set, len(read_jwks(received.body)), _signed_until(Fields(headers, MAX_BYTES)), now)
 
 
-def _report(origin: str, found: KeySet, published: int, signed_until: int | None, now: float) -> dict[str, Any]:
+def _report(origin: str, key_set: KeySet, published: int, signed_until: int | None, now: float) -> dict[str, Any]:
     """Prints the keys of a published directory. Ends the command if none is valid now."""
     rows = []
-    for each in found.keys.values():
+    for each in key_set.keys.values():
         rows.append({"thumbprint": each.thumbprint, "algorithm": each.algorithm, "valid_now": each.is_valid_at(now)})
         out.print(f"{each.thumbprint}  {each.algorithm}{'' if each.is_valid_at(now) else '  not valid now'}")
     if not any(row["valid_now"] for row in rows):
@@ -204,20 +207,25 @@ def _report(origin: str, found: KeySet, published: int, signed_until: int | None
     ignored = published - len(rows)
     if ignored:
         err.print(f"{counted(ignored, 'more key')} of the directory cannot be used for signatures.")
-    out.print(f"{origin} has {counted(len(rows), 'key')}. Dealers fetch it again after {found.expires_at - now:.0f} s.")
+    kept_seconds = round(key_set.expires_at - now)
+    out.print(f"{origin} has {counted(len(rows), 'key')}. Dealers fetch it again after {kept_seconds} s.")
     until = None if signed_until is None else datetime.fromtimestamp(signed_until, UTC)
     out.print("The directory is not signed." if until is None else f"The directory is signed until {local(until)}.")
     return {
         "origin": origin,
         "keys": rows,
         "ignored": ignored,
-        "kept_seconds": round(found.expires_at - now),
+        "kept_seconds": kept_seconds,
         "signature_until": until,
     }
 
 
-async def _fetch(url: str) -> Received:
+async def _fetch(url: str) -> "Received":
     """The response at a URL. Ends the command if there is none."""
+    # Imported here: the other commands about keys send no request.
+    from dealer_agent.client.errors import DealerAgentError
+    from dealer_agent.client.transport import Transport
+
     pool = Transport(
         None, token=None, token_origins=None, headers={}, user_agent="keys directory", timeout=SECONDS, on_exchange=None
     )
@@ -232,7 +240,7 @@ async def _fetch(url: str) -> Received:
 def _signed_until(fields: Fields) -> int | None:
     """When the first signature of the directory ends. It was verified before."""
     try:
-        found = signatures_with_tag(fields, TAG, MAX_BYTES)
+        signatures = signatures_with_tag(fields, TAG, MAX_BYTES)
     except SignatureRefused:
         return None
-    return min((each.parameters["expires"] for each in found), default=None)
+    return min((each.parameters["expires"] for each in signatures), default=None)

@@ -51,9 +51,9 @@ def _caller_of(dealer: OpenDealer, agent: str) -> str | None:
     """The `caller` of leads that a person named. Ends the command if no lead of it waits."""
     caller = None if agent == ANONYMOUS else agent
     with dealer.read() as tx:
-        known = [each.caller or ANONYMOUS for each in waiting_by_caller(tx)]
-    if agent not in known:
-        fail(f"No lead of {plain(agent)} waits{did_you_mean(agent, known)}")
+        agents = [each.caller or ANONYMOUS for each in waiting_by_caller(tx)]
+    if agent not in agents:
+        fail(f"No lead of {plain(agent)} waits{did_you_mean(agent, agents)}")
     return caller
 
 
@@ -66,9 +66,9 @@ def quarantined(
     chosen = () if agent is None else (_caller_of(dealer, agent),)
     rows: list[tuple[Cell, ...]] = []
     with dealer.read() as tx:
-        found = list_waiting(tx, limit + 1, of_caller=chosen)
-        summaries = summaries_of(tx, [lead.lead_id for lead in found])
-        for lead in limited(found, limit, "give a higher --limit, or choose an agent with --agent"):
+        leads = list_waiting(tx, limit + 1, of_caller=chosen)
+        summaries = summaries_of(tx, [lead.lead_id for lead in leads])
+        for lead in limited(leads, limit, "give a higher --limit, or choose an agent with --agent"):
             name = ERASED if lead.customer is None else name_of(lead.customer)
             since = dealer.local(lead.quarantined_at, lead.rooftop)
             vehicle, visit = lead.stock or lead.vin, summaries[lead.lead_id].visit
@@ -159,7 +159,7 @@ def _decide(
     if bool(lead_ids) == (agent is not None):
         raise typer.BadParameter("name leads, or all leads of an agent with --agent")
     if agent is None:
-        chosen: Iterator[str] = iter(_known(dealer, list(dict.fromkeys(lead_ids or ()))))
+        chosen: Iterator[str] = iter(_require_leads(dealer, list(dict.fromkeys(lead_ids or ()))))
         total = len(lead_ids or ())
     else:
         caller = _caller_of(dealer, agent)
@@ -193,8 +193,8 @@ def _decide(
     return decided, others
 
 
-def _known(dealer: OpenDealer, lead_ids: list[str]) -> list[str]:
-    """The same ids. Ends the command, before anything is decided, if there is no such lead."""
+def _require_leads(dealer: OpenDealer, lead_ids: list[str]) -> list[str]:
+    """Returns the ids. Ends the command, before anything is decided, if one is not that of a lead."""
     with dealer.read() as tx:
         unknown = [each for each in lead_ids if read_review(tx, each) is None]
     if unknown:
@@ -207,11 +207,11 @@ def _waiting(dealer: OpenDealer, caller: str | None) -> Iterator[str]:
     after = FIRST, ""
     while True:
         with dealer.read() as tx:
-            found = find_waiting(tx, caller, after, FOUND_AT_ONCE)
-        for lead_id, since in found:
+            waiting = find_waiting(tx, caller, after, FOUND_AT_ONCE)
+        for lead_id, since in waiting:
             after = since, lead_id
             yield lead_id
-        if len(found) < FOUND_AT_ONCE:
+        if len(waiting) < FOUND_AT_ONCE:
             return
 
 

@@ -62,7 +62,7 @@ from dealer_agent.privacy.erasure import KEPT, PROOF, PROOF_WHY, Erasure, custom
 from dealer_agent.storage.clock import clock_problem, confirm_clock
 from dealer_agent.storage.leads.lead_search import MOST_SEARCHED, FoundLeads, LeadFilter, LeadState, find_leads
 from dealer_agent.storage.leads.lead_summaries import summaries_of
-from dealer_agent.storage.leads.quarantine import Review, waiting_by_caller
+from dealer_agent.storage.leads.quarantine import LeadReview, waiting_by_caller
 from dealer_agent.storage.privacy import erasure
 from dealer_agent.storage.privacy.erasure import purge
 from dealer_agent.storage.transaction import Transaction
@@ -118,34 +118,28 @@ def list_(
     """
     rows: list[tuple[Cell, ...]] = []
     first, end = days_between(dealer, since, until)
-    sought = LeadFilter(
-        text=text,
-        contact=known_contact(text),
-        before=before,
-        state=state,
-        mark=mark,
-        caller=agent,
-        since=first,
-        until=end,
+    contact = known_contact(text) if text else None
+    wanted = LeadFilter(
+        text=text, contact=contact, before=before, state=state, mark=mark, caller=agent, since=first, until=end
     )
     with dealer.read() as tx:
         problem = clock_problem(tx)
         waiting = sum(each.number for each in waiting_by_caller(tx))
-        found = _found(tx, sought, limit + 1)
-        summaries = summaries_of(tx, [lead.lead_id for lead in found.leads])
-        last = found.leads[:limit][-1].lead_id if found.leads else ""
-        for lead in limited(found.leads, limit, f"give a higher --limit, or see older ones with --before {last}"):
+        page = _found(tx, wanted, limit + 1)
+        summaries = summaries_of(tx, [lead.lead_id for lead in page.leads])
+        last = page.leads[:limit][-1].lead_id if page.leads else ""
+        for lead in limited(page.leads, limit, f"give a higher --limit, or see older ones with --before {last}"):
             name = ERASED if lead.customer is None else name_of(lead.customer)
             what = number_of_vehicle(lead), lead.rooftop, lead.source_agent or ERASED
             summary, received = summaries[lead.lead_id], dealer.local(lead.received_at, lead.rooftop)
             rows.append((lead.lead_id, received, name, *what, lead.caller, summary.visit, lead.mark, summary.sent))
     if problem:
         err.print(f"Warning: {problem}", style="yellow")
-    if found.incomplete:
-        err.print(f"Only {found.opened:,} leads were searched: choose older ones with --until or --before.")
-    shown = sum(lead.erased_at is None for lead in found.leads[:limit])
-    action = f"leads list, search of {found.opened:,}" if text else "leads list"
-    record_access(dealer, action, leads=shown, even_without=bool(text and found.opened))
+    if page.incomplete:
+        err.print(f"Only {page.opened:,} leads were searched: choose older ones with --until or --before.")
+    shown = sum(lead.erased_at is None for lead in page.leads[:limit])
+    action = f"leads list, search of {page.opened:,}" if text else "leads list"
+    record_access(dealer, action, leads=shown, even_without=bool(text and page.opened))
     columns = ("Id", "Received", "Customer", "Vehicle", "Rooftop", "Agent", "Caller", "Visit", "Mark", "Deliveries")
     chosen = text or since or until or state or before or mark or agent is not None
     empty = "No such leads." if chosen else "No leads yet."
@@ -153,13 +147,13 @@ def list_(
     return Table("Leads", columns, rows, empty=empty, notes=[note] if waiting else [])
 
 
-def _found(tx: Transaction, sought: LeadFilter, limit: int) -> FoundLeads:
+def _found(tx: Transaction, wanted: LeadFilter, limit: int) -> FoundLeads:
     """The leads, with a progress bar while a search decrypts them."""
-    if not sought.text:
-        return find_leads(tx, sought, limit)
+    if not wanted.text:
+        return find_leads(tx, wanted, limit)
     with progress() as bar:
         task = bar.add_task("Searching", total=MOST_SEARCHED)
-        return find_leads(tx, sought, limit, lambda opened: bar.update(task, completed=opened))
+        return find_leads(tx, wanted, limit, lambda opened: bar.update(task, completed=opened))
 
 
 @command(app, "show", CUSTOMERS)
@@ -207,7 +201,7 @@ def show(dealer: OpenDealer, lead_id: LeadIdArgument) -> dict[str, Any]:
     return document
 
 
-def _show_review(dealer: OpenDealer, lead: LeadRecord, review: Review | None) -> None:
+def _show_review(dealer: OpenDealer, lead: LeadRecord, review: LeadReview | None) -> None:
     """Whether the lead waits in quarantine, with the commands that end it, and what people said of it."""
     clock = dealer.clock(lead.rooftop)
     since = clock(lead.quarantined_at)
@@ -222,9 +216,9 @@ def _show_review(dealer: OpenDealer, lead: LeadRecord, review: Review | None) ->
 
 
 def _show_visit(visit: dict[str, Any]) -> None:
-    asked = visit["request"] or {"asked for": ERASED}
+    request = visit["request"] or {"asked for": ERASED}
     facts = {name: visit[name] for name in ("rooftop", "starts", "ends", "ended")}
-    section(f"Visit {visit['id']}: {visit['kind']}, {visit['status']}", facts | asked)
+    section(f"Visit {visit['id']}: {visit['kind']}, {visit['status']}", facts | request)
 
 
 PROOF_COMMANDS = "; only dealer-agent consent prove and consent export read it; --consent-too erases it"
@@ -291,10 +285,10 @@ def _erase_person(dealer: OpenDealer, erased: Erasure, *, yes: bool, again: bool
     So a command that was killed before the erasure was final can be repeated.
     """
     person, proven = erased.person, erased.proven()
-    found = erased.leads()
+    stored = erased.leads()
     if person.lead_id is not None or not (proven or again):
-        require_leads(person, found)
-    leads = list(filter(is_known, found))
+        require_leads(person, stored)
+    leads = list(filter(is_known, stored))
     if not leads and not proven:
         out.print("There is nothing to erase: the person was erased before, or was never here.")
         return

@@ -55,21 +55,22 @@ def show(
     offer_id: Annotated[str, typer.Argument(metavar="ID", help="The id of a quote or of a hold.")],
 ) -> dict[str, Any]:
     """Show a quote as the agent got it, or the hold and its quote."""
+    # Imported here: the client is not needed for a list.
     import msgspec
 
+    from dealer_agent.cli.quote_table import quote_table
+    from dealer_agent.client.results import Quote
+
     with dealer.read() as tx:
-        found = find_offer(tx, offer_id)
-    if found is None:
+        offer = find_offer(tx, offer_id)
+    if offer is None:
         fail(f"there is no quote and no hold {offer_id}; see dealer-agent offers list --all")
-    quote, hold = found
-    document: dict[str, Any] = msgspec.json.decode(quote.document)
+    quote, hold = offer
     if hold is not None:
         out.print(_sentence(dealer, hold))
-    out.print(f"Quote {quote.quote_id} for {plain(quote.caller or 'an anonymous agent')}")
-    for line in document["lines"]:
-        out.print(f"  {plain(line['label']):40} {line['amount']:>12,.2f}{'' if line['firm'] else '  estimated'}")
-    out.print(f"  {'Total':40} {document['total']:>12,.2f}  {document['currency']}")
-    return {"quote": document, "hold": None if hold is None else _facts(dealer, hold)}
+    note = f"Quote {quote.quote_id} for {plain(quote.caller or 'an anonymous agent')}."
+    quote_table(msgspec.json.decode(quote.document, type=Quote), minute(dealer.local(quote.valid_until)), note).show()
+    return {"quote": msgspec.json.decode(quote.document), "hold": None if hold is None else _facts(dealer, hold)}
 
 
 @command(app, "extend", DEALER)

@@ -12,23 +12,16 @@ from zoneinfo import ZoneInfo
 
 import typer
 
-from dealer_agent.cli.command import FolderOption, Opening
+from dealer_agent.cli.command import CommandTarget, FolderOption
 from dealer_agent.cli.terminal import err, fail
 from dealer_agent.config import Settings, load_settings
 from dealer_agent.config.installation import Installation, installation_of, is_installation, load_installation
 from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE
 from dealer_agent.config.loading import FILE_NAME
 from dealer_agent.config.settings import Sections
-from dealer_agent.open_installation import (
-    OpenDealer,
-    OpenInstallation,
-    open_for_changes,
-    open_store,
-    url_for_changes,
-)
+from dealer_agent.open_installation import OpenDealer, OpenInstallation, open_for_changes, open_store, url_for_changes
 from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.storage.errors import DealerUnknown
-from dealer_agent.storage.installation.dealer_registry import all_dealers
 from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.migrate import START_SECONDS, migrate, wait_for_server
 from dealer_agent.storage.store import Store
@@ -116,26 +109,33 @@ def find_settings(folder: DealerFolder) -> Settings:
 def _chosen_dealer(opened: OpenInstallation, dealer_id: str | None) -> Settings:
     """The settings of the dealer of `--dealer`. Without the option, those of the only dealer of the installation."""
     if dealer_id is None:
-        with opened.store.installation() as tx:
-            known = [dealer.dealer_id for dealer in all_dealers(tx)]
-        if len(known) != 1:
-            raise typer.BadParameter(_which(known), param_hint="--dealer")
-        (dealer_id,) = known
+        ids = _dealer_ids(opened)
+        if len(ids) != 1:
+            raise typer.BadParameter(_which(ids), param_hint="--dealer")
+        (dealer_id,) = ids
     try:
         settings = opened.settings_of(dealer_id)
     except DealerUnknown as problem:
-        with opened.store.installation() as tx:
-            known = [dealer.dealer_id for dealer in all_dealers(tx)]
-        raise typer.BadParameter(f"{problem}{did_you_mean(dealer_id, known)}", param_hint="--dealer") from None
+        advice = did_you_mean(dealer_id, _dealer_ids(opened))
+        raise typer.BadParameter(f"{problem}{advice}", param_hint="--dealer") from None
     settings.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return settings
 
 
-def _which(known: list[str]) -> str:
-    if not known:
+def _dealer_ids(opened: OpenInstallation) -> list[str]:
+    # Imported here: commands in the folder of one dealer do not need it.
+    from dealer_agent.storage.installation.dealer_registry import all_dealers
+
+    with opened.store.installation() as tx:
+        return [dealer.dealer_id for dealer in all_dealers(tx)]
+
+
+def _which(ids: list[str]) -> str:
+    """The message of a command that needs --dealer. `ids` are the dealers of the installation."""
+    if not ids:
         return "this installation has no dealer yet: dealer-agent dealers add FILE"
-    more = f" and {len(known) - MOST_NAMED:,} more (dealer-agent dealers list)" if len(known) > MOST_NAMED else ""
-    return f"name one of the {len(known):,} dealers with --dealer ID: {', '.join(known[:MOST_NAMED])}{more}"
+    more = f" and {len(ids) - MOST_NAMED:,} more (dealer-agent dealers list)" if len(ids) > MOST_NAMED else ""
+    return f"name one of the {len(ids):,} dealers with --dealer ID: {', '.join(ids[:MOST_NAMED])}{more}"
 
 
 @contextmanager
@@ -186,9 +186,9 @@ class Owner:
 def open_owner(folder: DealerFolder) -> Iterator[Owner]:
     """The owner that a command is about. Without --dealer, it is the operator in an installation."""
     if is_of_operator(folder):
-        with open_installation(folder.path) as found:
-            installation = found.installation
-            yield Owner(ALL_DEALERS, "UTC", found.store, installation.file, console_url=installation.public_url)
+        with open_installation(folder.path) as whole:
+            url = whole.installation.public_url
+            yield Owner(ALL_DEALERS, "UTC", whole.store, whole.installation.file, console_url=url)
     else:
         with opened(find_settings(folder)) as dealer:
             settings = dealer.settings
@@ -225,13 +225,13 @@ DealerOption = Annotated[
 ]
 _OF_DEALER = {"path": (FolderOption, Path()), "dealer_id": (DealerOption, None)}
 _OF_INSTALLATION = {"folder": (FolderOption, Path())}
-FOLDER = Opening(_OF_DEALER, lambda **chosen: nullcontext(DealerFolder(**chosen)))
+FOLDER = CommandTarget(_OF_DEALER, lambda **chosen: nullcontext(DealerFolder(**chosen)))
 """The folder of a dealer, of which nothing is opened."""
-DEALER = Opening(_OF_DEALER, lambda **chosen: open_dealer(DealerFolder(**chosen)))
-CUSTOMERS = Opening(_OF_DEALER, lambda **chosen: open_dealer(DealerFolder(**chosen), customers=True))
-"""The same for work with customer data: the keys are checked."""
-OWNER = Opening(_OF_DEALER, lambda **chosen: open_owner(DealerFolder(**chosen)))
+DEALER = CommandTarget(_OF_DEALER, lambda **chosen: open_dealer(DealerFolder(**chosen)))
+CUSTOMERS = CommandTarget(_OF_DEALER, lambda **chosen: open_dealer(DealerFolder(**chosen), customers=True))
+"""An open dealer, for work with customer data: the keys are checked."""
+OWNER = CommandTarget(_OF_DEALER, lambda **chosen: open_owner(DealerFolder(**chosen)))
 """A dealer, or the operator of an installation."""
-INSTALLATION = Opening(_OF_INSTALLATION, open_installation)
-CHANGES = Opening(_OF_INSTALLATION, partial(open_installation, for_changes=True))
-"""The same for changes of dealers, which need the address of the database for commands."""
+INSTALLATION = CommandTarget(_OF_INSTALLATION, open_installation)
+CHANGES = CommandTarget(_OF_INSTALLATION, partial(open_installation, for_changes=True))
+"""The open installation, for changes of its dealers. They need the database URL for commands (DATABASE_ADMIN_URL)."""

@@ -37,24 +37,24 @@ def price(
     A total without tax, title or registration says so.
     """
     vehicle = find_vehicle(dealer, unit.strip())
-    found = all_in_price(vehicle, rooftop_of(dealer.profile, vehicle), zip_code, dealer.settings.pricing)
+    total_price = all_in_price(vehicle, rooftop_of(dealer.profile, vehicle), zip_code, dealer.settings.pricing)
     named = {"vehicle_id": vehicle.vehicle_id, "vin": vehicle.vin or None, "stock": vehicle.stock or None}
-    _table(vehicle_title(msgspec.to_builtins(vehicle)), found).show()
-    return named | price_document(found)
+    _table(vehicle_title(msgspec.to_builtins(vehicle)), total_price).show()
+    return named | price_document(total_price)
 
 
-def _table(title: str, found: AllInPrice) -> Table:
+def _table(title: str, price: AllInPrice) -> Table:
     """The lines with their total. Below it: the place, what is missing, and the legal bases."""
-    amounts = [amount_text(amount, found.currency) for amount in (*(line.amount for line in found.lines), found.total)]
+    amounts = [amount_text(amount, price.currency) for amount in (*(line.amount for line in price.lines), price.total)]
     width = max(map(len, amounts))
-    is_firm = found.complete and all(line.firm for line in found.lines)
-    marks = [(line.label, firmness(line), payee_text(line)) for line in found.lines]
-    marks.append((total_label(found), "firm" if is_firm else "estimate", ""))
+    is_firm = price.complete and all(line.firm for line in price.lines)
+    marks = [(line.label, firmness(line), payee_text(line)) for line in price.lines]
+    marks.append((total_label(price), "firm" if is_firm else "estimate", ""))
     rows = [
         (label, amount.rjust(width), firm, payee) for (label, firm, payee), amount in zip(marks, amounts, strict=True)
     ]
-    kept = f"The advertised price, {amount_text(found.price, found.currency)}, is firm."
-    place = f"The total is {place_text(found)}."
-    bases = [f"{line.label}: {line.legal_basis}" for line in found.lines if line.legal_basis]
-    notes = ["", kept, place, *filter(None, [gap_text(found)]), *bases]
+    advertised = f"The advertised price, {amount_text(price.price, price.currency)}, is firm."
+    where = f"The total is {place_text(price)}."
+    bases = [f"{line.label}: {line.legal_basis}" for line in price.lines if line.legal_basis]
+    notes = ["", advertised, where, *filter(None, [gap_text(price)]), *bases]
     return Table(title, ("Line", "Amount", "Firm", "Payee"), rows, notes=notes)

@@ -1,7 +1,6 @@
 """The processes of the service: uvicorn in this process or in several workers, and our SFTP server beside it."""
 
 import os
-import resource
 import signal
 import socket
 import subprocess
@@ -15,26 +14,17 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import uvicorn
-from uvicorn.config import STARTUP_FAILURE
-from uvicorn.supervisors.multiprocess import Multiprocess, Process
 
 from dealer_agent.bootstrap import ADDRESS_VARIABLE, SERVED_FOLDER_VARIABLE
+from dealer_agent.cli.supervisor import ServiceProcesses, SupervisorProcess
 from dealer_agent.cli.terminal import err, fail, out
 from dealer_agent.config.installation import Installation
 from dealer_agent.config.settings import MetricsSettings
 from dealer_agent.config.sftp import SftpSettings
-from dealer_agent.server.connection import BoundedConnection
 from dealer_agent.server.metrics import FOLDER_VARIABLE
-from dealer_agent.server.open_connections import RESERVED_FILES
 
 if TYPE_CHECKING:
     from dealer_agent.bootstrap.upload_process import UploadJob
-
-KEEP_ALIVE_SECONDS = 75
-"""Longer than the usual 60 s of a proxy, so that the proxy closes an idle connection first."""
-WORKER_START_SECONDS = 30
-"""The time after which a silent worker is replaced. On a busy machine a worker takes longer to start than uvicorn's
-default of 5 s."""
 
 
 def listen(host: str, port: int, advice: str = "Choose another with --host and --port.") -> socket.socket:
@@ -49,61 +39,39 @@ def listen(host: str, port: int, advice: str = "Choose another with --host and -
         fail(f"Cannot listen on {host}:{port}: {why}. {advice}")
 
 
-def _allow_many_connections(most: int) -> None:
-    """Raises the soft limit of open files, often 1,024: every connection is an open file."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = most + RESERVED_FILES
-    if hard != resource.RLIM_INFINITY:
-        wanted = min(hard, wanted)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+def run(
+    served: Installation,
+    metrics: MetricsSettings,
+    listener: socket.socket,
+    address: str,
+    supervisor: SupervisorProcess | None = None,
+    workers: int = 1,
+) -> None:
+    """Serves until SIGINT or SIGTERM. Ends the command with exit code 1 if the service does not start.
 
-
-class _Supervisor(Multiprocess):
-    """Supervises the worker processes."""
-
-    _has_served = False
-
-    def keep_subprocess_alive(self) -> None:
-        """Replaces the workers that have died.
-
-        A worker that cannot start stops the service, unless a worker has served before: the database may be down for a
-        moment.
-        """
-        if self.should_exit.is_set():
-            return
-        # Only the worker keeps its end of the pipe open, so that it closes when the worker dies. Otherwise the
-        # supervisor would wait WORKER_START_SECONDS for a worker that dies before its first response.
-        for process in self.processes:
-            process.child_conn.close()
-        self._has_served = self._has_served or any(process.is_ready() for process in self.processes)
-        super().keep_subprocess_alive()
-        if self._has_served and self.should_exit.is_set():
-            self.should_exit.clear()
-            for index, process in enumerate(self.processes):
-                if process.process.exitcode == STARTUP_FAILURE:
-                    self.processes[index] = Process(self.config, self.sockets)
-                    self.processes[index].start()
-
-    def terminate_all(self) -> None:
-        """Closes the port first: new clients are refused at once while the workers finish."""
-        for listener in self.sockets:
-            listener.close()
-        super().terminate_all()
-
-
-def run(served: Installation, metrics: MetricsSettings, listener: socket.socket, address: str, workers: int) -> None:
-    """Serves until SIGINT or SIGTERM. Ends the command with exit code 1 if the service does not start."""
-    with _metrics(metrics):
-        _run(served, listener, address, workers)
+    `address` is the URL at which it listens. A single worker is this process.
+    """
+    if supervisor is not None and workers == 1:
+        supervisor.close()
+    with _metrics(metrics) as folder:
+        variables = {
+            SERVED_FOLDER_VARIABLE: str(served.folder.resolve()),
+            ADDRESS_VARIABLE: address,
+            FOLDER_VARIABLE: folder,
+            "DATABASE_URL": served.database_url,
+        }
+        settings = served.file.service
+        service = ServiceProcesses(variables, workers, settings.max_connections, settings.request_timeout_seconds + 10)
+        started = _serve(service, listener) if supervisor is None or workers == 1 else supervisor.run(service, listener)
+    if not started:
+        fail("The service did not start; the log above says why.")
 
 
 @contextmanager
-def _metrics(settings: MetricsSettings) -> Iterator[None]:
-    """Serves metrics during a `with` block, if they are on. Workers find their folder in the environment."""
+def _metrics(settings: MetricsSettings) -> Iterator[str]:
+    """Serves metrics during a `with` block, if they are on. Yields the folder of the workers' sockets, or nothing."""
     if not settings.enabled:
-        os.environ.pop(FOLDER_VARIABLE, None)
-        yield
+        yield ""
         return
     # Imported here: most services have no metrics, and the library takes a twentieth of a second.
     from dealer_agent.server.metrics_collector import MetricsServer
@@ -117,55 +85,24 @@ def _metrics(settings: MetricsSettings) -> Iterator[None]:
                 "Change host or port under [metrics], or set enabled = false there."
             )
         with server:
-            # The workers find the folder of their sockets in the environment.
-            os.environ[FOLDER_VARIABLE] = folder
             threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
-            yield
+            yield folder
             server.shutdown()
 
 
-def _run(served: Installation, listener: socket.socket, address: str, workers: int) -> None:
-    """Runs the workers until a signal ends them. `address` is the URL at which they listen."""
-    service = served.file.service
-    _allow_many_connections(service.max_connections)
-    os.environ[SERVED_FOLDER_VARIABLE] = str(served.folder.resolve())
-    os.environ[ADDRESS_VARIABLE] = address
-    os.environ["DATABASE_URL"] = served.database_url
-    config = uvicorn.Config(
-        "dealer_agent.bootstrap:app",
-        factory=True,
-        http=BoundedConnection,
-        loop="dealer_agent.server.event_loop:AcceptingLoop",
-        workers=workers,
-        # Its warnings are about refused requests, which our own log has.
-        log_level="error",
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        lifespan="on",
-        ws="none",
-        timeout_keep_alive=KEEP_ALIVE_SECONDS,
-        timeout_worker_healthcheck=WORKER_START_SECONDS,
-        timeout_graceful_shutdown=service.request_timeout_seconds + 10,
-    )
-    if workers > 1:
-        supervisor = _Supervisor(config, sockets=[listener])
-        supervisor.run()
-        failed = any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes)
-    else:
-        server = uvicorn.Server(config)
-        # A stopped server raises its signal again for the earlier handler. Without a handler, an orderly stop would
-        # look like a death by signal.
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, server.handle_exit)
-        # A terminal that closes stops the service, except under `nohup`.
-        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
-            signal.signal(signal.SIGHUP, server.handle_exit)
-        with suppress(SystemExit):
-            server.run(sockets=[listener])
-        failed = not server.started
-    if failed:
-        fail("The service did not start; the log above says why.")
+def _serve(service: ServiceProcesses, listener: socket.socket) -> bool:
+    """Serves in this process until a signal ends it. Returns whether the service started."""
+    server = uvicorn.Server(service.prepare())
+    # A stopped server raises its signal again for the earlier handler. Without a handler, an orderly stop would look
+    # like a death by signal.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, server.handle_exit)
+    # A terminal that closes stops the service, except under `nohup`.
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, server.handle_exit)
+    with suppress(SystemExit):
+        server.run(sockets=[listener])
+    return server.started
 
 
 RESTART_SECONDS = 5.0

@@ -38,10 +38,10 @@ def report(
     except ValueError as problem:
         raise typer.BadParameter(str(problem), param_hint="--month") from None
     with dealer.read() as tx:
-        found = read_report(tx, dealer.profile, wanted or default_month(tx, dealer.profile, datetime.now(UTC)))
+        monthly = read_report(tx, dealer.profile, wanted or default_month(tx, dealer.profile, datetime.now(UTC)))
     if file is not None:
-        file.write_text(render_page(found), "utf-8")
-        err.print(f"The report of {found.month_name} is in {file}.")
+        file.write_text(render_page(monthly), "utf-8")
+        err.print(f"The report of {monthly.month_name} is in {file}.")
     else:
-        out.print(plain(render_text(found)), end="", soft_wrap=True)
-    return msgspec.to_builtins(found)
+        out.print(plain(render_text(monthly)), end="", soft_wrap=True)
+    return msgspec.to_builtins(monthly)

@@ -12,7 +12,7 @@ from rich.text import Text
 from dealer_agent.cli.terminal import counted, out, progress, terminal_width
 
 if TYPE_CHECKING:
-    from dealer_agent.self_test.matrix import Row
+    from dealer_agent.self_test.matrix import MatrixRow
 
 STYLES = {"found": "green", "missed": "bold red", "could not check": "yellow"}
 
@@ -37,19 +37,19 @@ def run_self_test(only: Collection[str], *, whole: bool, as_json: bool) -> None:
         task = bar.add_task("Checking broken dealers", total=len(chosen))
         rows = run_matrix(chosen, lambda _: bar.advance(task), whole=whole)
     seconds = time.monotonic() - began
-    found = sum(each.found == "found" for each in rows)
+    number = sum(each.found == "found" for each in rows)
     if as_json:
-        document = {"found": found, "of": len(rows), "seconds": round(seconds, 1), "defects": rows}
+        document = {"found": number, "of": len(rows), "seconds": round(seconds, 1), "defects": rows}
         typer.echo(msgspec.json.format(msgspec.json.encode(document)).decode())
     else:
         out.print(_matrix(rows), width=terminal_width() or 120, soft_wrap=False)
-        style = "bold green" if found == len(rows) else "bold red"
-        out.print(Text(f"\n{found} of {counted(len(rows), 'defect')} found, in {seconds:.0f} s", style=style))
-    if found < len(rows):
+        style = "bold green" if number == len(rows) else "bold red"
+        out.print(Text(f"\n{number} of {counted(len(rows), 'defect')} found, in {seconds:.0f} s", style=style))
+    if number < len(rows):
         raise typer.Exit(1)
 
 
-def _matrix(rows: "list[Row]") -> Table:
+def _matrix(rows: "list[MatrixRow]") -> Table:
     """The table of defects, each with the verdict of its requirement."""
     table = Table(header_style="bold", show_edge=False, pad_edge=False)
     for title in ("Defect", "Requirement", "Verdict", "Failed too"):

@@ -2,8 +2,9 @@
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
 import typer
@@ -14,13 +15,16 @@ from dealer_agent.cli.open_dealer import PORT, DealerFolder, find_served, open_s
 from dealer_agent.cli.terminal import counted, err, out, pasted
 from dealer_agent.config import Settings
 from dealer_agent.config.channels import channel_secrets
-from dealer_agent.config.installation import Installation
+from dealer_agent.config.installation import Installation, is_installation
 from dealer_agent.config.readiness import missing_points
 from dealer_agent.config.settings import MetricsSettings
 from dealer_agent.dealers.profile_checks import is_this_machine
 from dealer_agent.protocol.well_known import CARD_PATH
 from dealer_agent.storage.stock.reading import read_revision
 from dealer_agent.storage.store import Store
+
+if TYPE_CHECKING:
+    from dealer_agent.cli.supervisor import SupervisorProcess
 
 HostOption = Annotated[
     str | None, typer.Option(help="The IP address to listen on, by default 127.0.0.1. 0.0.0.0 means all interfaces.")
@@ -47,18 +51,37 @@ def serve(
 
     It waits up to two minutes for a PostgreSQL server that is starting.
 
-    With installation.toml in the folder, it serves all dealers of the installation. The section [installation] then has
+    With installation.toml in the folder, it serves all dealers of the installation. Its section "installation" then has
     the defaults of --host, --port and --workers.
     """
-    served = find_served(DealerFolder(folder), address_of(host or LOOPBACK, port or PORT))
-    serve_installation(served, host, port, workers, served.file.metrics)
+    with _supervisor(folder, workers) as supervisor:
+        served = find_served(DealerFolder(folder), address_of(host or LOOPBACK, port or PORT))
+        serve_installation(served, host, port, served.file.metrics, supervisor, workers)
+
+
+def _supervisor(folder: Path, workers: int | None) -> "AbstractContextManager[SupervisorProcess | None]":
+    """The supervisor, if there may be several workers. Call it before any settings are read."""
+    if workers == 1 or (workers is None and not is_installation(folder)):
+        return nullcontext()
+    # Imported here: the server takes most of a second, and `serve --help` does not need it.
+    from dealer_agent.cli.supervisor import SupervisorProcess
+
+    return SupervisorProcess()
 
 
 def serve_installation(
-    installation: Installation, host: str | None, port: int | None, workers: int | None, metrics: MetricsSettings
+    installation: Installation,
+    host: str | None,
+    port: int | None,
+    metrics: MetricsSettings,
+    supervisor: "SupervisorProcess | None" = None,
+    workers: int | None = 1,
 ) -> None:
-    """Serves an installation. An option that is None has the value of its settings."""
-    # Imported here: the server takes a second, and `serve --help` does not need it.
+    """Serves an installation. An option that is None has the value of its settings.
+
+    Several workers need a supervisor, made before the settings were read.
+    """
+    # Imported here, as above.
     from dealer_agent.alerts.watches import watch_of_machine
     from dealer_agent.bootstrap.composition import check_traces
     from dealer_agent.cli.processes import listen, receiving_uploads, run
@@ -89,7 +112,7 @@ def serve_installation(
     for problem in filter(None, problems):
         err.print(pasted(problem), style="yellow")
     with receiving_uploads(installation.folder, installation.database_url, installation.file.sftp):
-        run(installation, metrics, listener, address, workers or section.workers)
+        run(installation, metrics, listener, address, supervisor, workers or section.workers)
 
 
 def has_stock(store: Store, dealer_id: str) -> bool:
@@ -133,11 +156,11 @@ def not_yet_open(settings: Settings) -> str | None:
 
 def _without_stock(dealer_id: str, feeds: Sequence[str]) -> str:
     """What to do for the first stock of a dealer."""
-    said = f"No stock was ever imported for the dealer {dealer_id}"
+    problem = f"No stock was ever imported for the dealer {dealer_id}"
     if not feeds:
-        return f"{said}: dealer-agent inventory import FILE"
+        return f"{problem}: dealer-agent inventory import FILE"
     verb = "feed brings" if len(feeds) == 1 else "feeds bring"
-    return f"{said}. The {verb} it: {', '.join(feeds)}. See dealer-agent feeds list"
+    return f"{problem}. The {verb} it: {', '.join(feeds)}. See dealer-agent feeds list"
 
 
 def _words_of(not_isolated: str | None) -> str | None:

@@ -10,6 +10,7 @@ import msgspec
 import typer
 from msgspec import UNSET
 
+from dealer_agent.catalogue_loading.listings import listed_units, listing_policy
 from dealer_agent.cli.tables import Table
 from dealer_agent.cli.terminal import fail, limited, out, plain, section
 from dealer_agent.inventory.listing import Unit, listing_json
@@ -43,7 +44,7 @@ def list_(
     with dealer.read() as tx:
         stock = read_stock(tx, 0)
         wanted = (vehicle for vehicle, _ in _listed(dealer, stock) if is_wanted(vehicle))
-        found = limited(list(islice(wanted, limit + 1)), limit)
+        vehicles = limited(list(islice(wanted, limit + 1)), limit)
     rows = [
         (
             *_members(vehicle, ("stock", "vin")),
@@ -52,7 +53,7 @@ def list_(
             "last good facts" if vehicle.vehicle_id in stock.good_since else None,
             *_members(vehicle, ("vehicle_id", *_NAMED)),
         )
-        for vehicle in found
+        for vehicle in vehicles
     ]
     filtered = make or model or status
     empty = "No unit for sale fits." if filtered else "No unit is for sale: dealer-agent inventory import FILE"
@@ -71,16 +72,16 @@ def show(
     name = unit.strip()
     with dealer.read() as tx:
         stock = read_stock(tx, dealer.profile.policies.remember_sold_days)
-        found, names = _find(dealer, stock, name)
+        listed, names = _find(dealer, stock, name)
         held = next((each for each in decisions(tx).values() if _is_named(each, name)), None)
         document: dict[str, Any] = {
-            "vehicle_id": held.vehicle_id if found is None and held else found[0].vehicle_id if found else None,
-            "buyers_see": None if found is None else facts_of(listing_json(found[0], found[1].extras)),
-            "feed": None if found is None else facts_of(msgspec.json.encode(found[1])),
+            "vehicle_id": held.vehicle_id if listed is None and held else listed[0].vehicle_id if listed else None,
+            "buyers_see": None if listed is None else facts_of(listing_json(listed[0], listed[1].extras)),
+            "feed": None if listed is None else facts_of(msgspec.json.encode(listed[1])),
             "held": None if held is None else held_document(dealer, held),
-            "came_from": origin_of(tx, dealer, *_listed_at(found), held),
+            "came_from": origin_of(tx, dealer, *_listed_at(listed), held),
         }
-    if found is None and held is None:
+    if listed is None and held is None:
         _fail_unknown(dealer, stock, name, names)
     section("Buyers see", document["buyers_see"] or "nothing: the unit is held back")
     section("The feed says besides", other_facts(document["feed"], document["buyers_see"]))
@@ -96,23 +97,23 @@ def find_vehicle(dealer: OpenDealer, name: str) -> Vehicle:
     """The listing with this vehicle id, VIN or stock number. Ends the command if buyers see none."""
     with dealer.read() as tx:
         stock = read_stock(tx, dealer.profile.policies.remember_sold_days)
-        found, names = _find(dealer, stock, name)
-        is_held = found is None and any(_is_named(each, name) for each in decisions(tx).values())
+        listed, names = _find(dealer, stock, name)
+        is_held = listed is None and any(_is_named(each, name) for each in decisions(tx).values())
     if is_held:
         fail(
             f"{plain(name)} is held back, so buyers do not see it. See dealer-agent inventory show {shlex.quote(name)}"
         )
-    if found is None:
+    if listed is None:
         _fail_unknown(dealer, stock, name, names)
-    return found[0]
+    return listed[0]
 
 
 def _find(dealer: OpenDealer, stock: Stock, name: str) -> tuple[tuple[Vehicle, Unit] | None, list[str]]:
     """The unit with this name. Without one, the names of all."""
     names = []
-    for vehicle, given in _listed(dealer, stock):
+    for vehicle, unit in _listed(dealer, stock):
         if _is_named(vehicle, name):
-            return (vehicle, given), []
+            return (vehicle, unit), []
         names.append(vehicle.stock or vehicle.vin or vehicle.vehicle_id)
     return None, names
 
@@ -128,18 +129,15 @@ def _members(vehicle: Vehicle, names: Sequence[str]) -> list[Any]:
     return [None if (value := getattr(vehicle, name)) is UNSET else value for name in names]
 
 
-def _listed_at(found: tuple[Vehicle, Unit] | None) -> tuple[str | None, datetime | None]:
+def _listed_at(listed: tuple[Vehicle, Unit] | None) -> tuple[str | None, datetime | None]:
     """The rooftop of a listing, and its last change."""
-    if found is None:
+    if listed is None:
         return None, None
-    changed_at = found[0].changed_at
-    return found[0].rooftop, None if changed_at is UNSET else changed_at
+    changed_at = listed[0].changed_at
+    return listed[0].rooftop, None if changed_at is UNSET else changed_at
 
 
 def _listed(dealer: OpenDealer, stock: Stock) -> Iterator[tuple[Vehicle, Unit]]:
-    # Imported here: the other commands about the inventory need no catalogue.
-    from dealer_agent.catalogue_loading.snapshots import listed_units, listing_policy
-
     return listed_units(stock, listing_policy(dealer.profile))
 
 

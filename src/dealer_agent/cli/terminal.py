@@ -92,7 +92,7 @@ def plain(text: str) -> str:
 
     Escape sequences would control the terminal, and marks of direction would reorder the text.
     """
-    return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    return _CONTROLS.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
 def progress() -> "Progress":
@@ -146,14 +146,14 @@ def cell_text(cell: Cell, time: Callable[[datetime], str] = minute) -> str:
     return f"{cell:,}" if isinstance(cell, int) else cell or ""
 
 
-def limited(found: list[Row], limit: int, rest: str = "give a higher --limit") -> list[Row]:
+def limited(rows: list[Row], limit: int, rest: str = "give a higher --limit") -> list[Row]:
     """The first `limit` of the rows that were found. A message says if there are more: look for `limit + 1` rows.
 
     `rest` says how to get the others.
     """
-    if len(found) > limit:
+    if len(rows) > limit:
         err.print(f"There are more than these {limit:,}: {rest}.")
-    return found[:limit]
+    return rows[:limit]
 
 
 def section(title: str, content: Any) -> None:
@@ -183,5 +183,5 @@ def _indented(text: str) -> str:
 
 
 def counted(number: int, thing: str) -> str:
-    """For example `1 lead` or `1,204 leads`."""
+    """The number with the thing in singular or plural, such as `1 lead` or `1,204 leads`."""
     return f"{number:,} {thing}{'' if number == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""The members of requests as JSON values, from what a caller gives. Pure."""
+"""The members of requests as JSON values, from the arguments of the library's methods. Pure."""
 
 import re
 from collections.abc import Mapping

@@ -30,7 +30,7 @@ class Signer(httpx.Auth):
         """Raises InvalidRequest for an origin that is not `https://` with a host."""
         try:
             from dealer_agent.http_signatures.origin import parse_origin
-            from dealer_agent.http_signatures.signing import Signer as RequestSigner
+            from dealer_agent.http_signatures.signing import RequestSigner as RequestSigner
         except ModuleNotFoundError:
             raise _needs_packages() from None
         parsed = parse_origin(origin)

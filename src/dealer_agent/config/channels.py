@@ -50,8 +50,8 @@ def _problems(settings: Settings, env: Mapping[str, str]) -> Iterator[Problem]:
             yield from _of_http(settings, http, (*here, "http", position), env)
         for position, folder in enumerate(rooftop.deliver.directory):
             path = settings.folder / folder.path
-            standing = next(parent for parent in (path, *path.parents) if parent.exists())
-            if not standing.is_dir() or not os.access(standing, os.W_OK | os.X_OK):
+            existing = next(parent for parent in (path, *path.parents) if parent.exists())
+            if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
                 message = f"'{path}' is not a folder that this user may write to; make it, or name another"
                 yield Problem((*here, "directory", position, "path"), message)
 
@@ -66,8 +66,8 @@ def _of_mail(settings: Settings, env: Mapping[str, str]) -> Iterator[Problem]:
             yield Problem(("reports", "monthly"), "needs the server that sends: write host under [mail]")
         return
     if not mail.from_address:
-        yield Problem(("mail", "from_address"), "is needed where mail is sent: write the dealership's own address")
-    named = [(key, name) for key, name in (("user_env", mail.user_env), ("password_env", mail.password_env))]
+        yield Problem(("mail", "from_address"), "is needed to send mail: write the dealership's own address")
+    named = (("user_env", mail.user_env), ("password_env", mail.password_env))
     missing = [(key, name) for key, name in named if not env.get(name)]
     if len(missing) == 1:
         ((key, name),) = missing

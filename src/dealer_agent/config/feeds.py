@@ -6,6 +6,7 @@ docs/reference/settings.md has the meaning of each key.
 import re
 from collections.abc import Iterator
 from datetime import datetime, time, timedelta
+from itertools import pairwise
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
@@ -147,12 +148,28 @@ class FeedSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """The most bytes of a file, packed and unpacked."""
         return self.max_mib << 20
 
+    @property
+    def longest_pause(self) -> timedelta:
+        """The longest time between two collections."""
+        if minutes := self._minutes:
+            return timedelta(minutes=minutes)
+        times = sorted(time.fromisoformat(text) for text in self.at)
+        seconds = [each.hour * 3600 + each.minute * 60 for each in times]
+        day = 86_400
+        return timedelta(seconds=max((end - begin) % day or day for begin, end in pairwise([*seconds, seconds[0]])))
+
+    @property
+    def _minutes(self) -> int:
+        """The minutes between two collections; 0 if only the times of `at` count."""
+        if self.every_minutes is not UNSET:
+            return self.every_minutes
+        return 0 if self.at else USUAL_MINUTES[self.source]
+
     def next_after(self, now: datetime, zone: ZoneInfo) -> datetime:
         """When files are fetched next after `now`, an aware time. `at` counts in the zone."""
         found = []
-        minutes = self.every_minutes if self.every_minutes is not UNSET or self.at else USUAL_MINUTES[self.source]
-        if minutes is not UNSET:
-            found.append(now + timedelta(minutes=minutes))
+        if self._minutes:
+            found.append(now + timedelta(minutes=self._minutes))
         local = now.astimezone(zone)
         for text in self.at:
             at = time.fromisoformat(text)

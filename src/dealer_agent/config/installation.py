@@ -9,12 +9,13 @@ A dealer cannot change values that give access to what others use, such as the m
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct
-from msgspec.structs import fields
+from msgspec.structs import FieldInfo, fields
 
 from dealer_agent.config.alert_settings import AlertSettings
 from dealer_agent.config.feeds import FeedFileSettings
@@ -213,7 +214,7 @@ def installation_of(only: Settings, env: Mapping[str, str], listens_at: str = ""
         rotate_keys_days=only.dealer.privacy.rotate_keys_days,
         alerts=only.alerts,
     )
-    sections = {field.name: getattr(only, field.name) for field in fields(Sections)}
+    sections = {name: getattr(only, name) for name in Sections.__struct_fields__}
     return Installation(
         folder=only.folder,
         database_url=only.database_url,
@@ -276,13 +277,19 @@ def _problems_among_others(file: DealerFile) -> Iterator[Problem]:
                 yield Problem(path, f"'{text}' must be the name of a file, without a folder")
 
 
+@cache
+def _fields_of(kind: type[Struct]) -> tuple[FieldInfo, ...]:
+    """`fields` reads the annotations of a class anew each time."""
+    return fields(kind)
+
+
 def _own_texts(value: object, path: SettingPath) -> Iterator[tuple[SettingPath, str]]:
     """The texts of settings that are not the defaults. Tables in which a dealer chooses the keys are left out."""
     if isinstance(value, tuple):
         for number, item in enumerate(value):
             yield from _own_texts(item, (*path, number))
     elif isinstance(value, Struct):
-        for each in fields(value):
+        for each in _fields_of(type(value)):
             found = getattr(value, each.name)
             if isinstance(found, str) and found != each.default:
                 yield (*path, each.encode_name), found

@@ -68,7 +68,7 @@ _OTHER_TEXT = ("service", "search", "rate_limits", "metrics", "delivery")
 def _inherited() -> Iterator[str]:
     """The sections of a `dealer.toml` that an installation has too. Each says which keys a dealer cannot set."""
     for block in _template("template.toml").template.split("\n\n"):
-        header = re.search(r"(?m)^(?:# )?\[([a-z_]+)\]$", block)
+        header = re.search(r"(?m)^(?:# )?\[([a-z_0-9]+)\]$", block)
         if header and header[1] in Sections.__struct_fields__ and header[1] not in _OTHER_TEXT:
             keys = OF_INSTALLATION.get(header[1], ())
             remark = f"Not for dealers: {', '.join(keys)}." if keys else ""

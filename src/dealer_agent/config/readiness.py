@@ -15,7 +15,7 @@ from dealer_agent.dealers.profile import DealerRooftop
 from dealer_agent.dealers.profile_checks import is_this_machine
 
 
-class Point(NamedTuple):
+class ReadinessItem(NamedTuple):
     """A point of the list. `missing` returns what is missing, in words, or None. `cure` is what to do about it."""
 
     name: str
@@ -115,78 +115,80 @@ def _without_proxy(settings: Settings) -> str | None:
 
 
 POINTS = (
-    Point("name", _guessed("name"), 'Check name under id and [[rooftops]], then delete "name" from guesses.', "stated"),
-    Point(
+    ReadinessItem(
+        "name", _guessed("name"), 'Check name under id and [[rooftops]], then delete "name" from guesses.', "stated"
+    ),
+    ReadinessItem(
         "price",
         _guessed("feed_price"),
         'Read the comment above feed_price, set it, then delete "feed_price" from guesses.',
         "the meaning of the feed's price is stated",
     ),
-    Point(
+    ReadinessItem(
         "time zone",
         _guessed("timezone"),
         'Set timezone under [[rooftops]], then delete "timezone" from guesses.',
         "stated",
     ),
-    Point(
+    ReadinessItem(
         "address",
         _rooftops_without("address of its own", _own_address),
         "In dealer.toml, remove the # before [rooftops.address] and the lines below it, and write yours.",
         "stated",
     ),
-    Point(
+    ReadinessItem(
         "phone",
         _rooftops_without("phone number of its own", _own_phone),
         "In dealer.toml, remove the # before [rooftops.phones] and a line below it, and write your number.",
         "stated",
     ),
-    Point(
+    ReadinessItem(
         "hours",
         _rooftops_without("opening hours", lambda each: each.hours),
         "In dealer.toml, remove the # before [rooftops.hours.sales] and the lines below it, and write yours. Without "
         "hours, none are published and no visit is confirmed.",
         "stated",
     ),
-    Point(
+    ReadinessItem(
         "fees",
         _rooftops_without("statement about its fees", lambda each: each.fees is not UNSET),
         "In dealer.toml, remove the # before [[rooftops.fees]] and the lines below it, and write each mandatory "
         "charge. If there is none, write fees = [] below timezone.",
         "stated",
     ),
-    Point(
+    ReadinessItem(
         "notice",
         _without_notice,
         'Write the web address of your privacy notice below [policies], as privacy_notice = "https://...".',
         "the privacy notice is named",
     ),
-    Point(
+    ReadinessItem(
         "outlet",
         _rooftops_without("receiver of leads of its own", _own_receiver),
         "In dealer.toml, remove the # before [rooftops.deliver] and before notify, write who gets leads, and the "
         "server of [mail]. Then try it:\ndealer-agent doctor --send",
         "leads have a receiver",
     ),
-    Point(
+    ReadinessItem(
         "alerts",
         _without_alerts,
         "In dealer.toml, remove the # before [alerts] and before mail, and write who gets them. Then try it:\n"
         "dealer-agent alerts test",
         "somebody gets them",
     ),
-    Point(
+    ReadinessItem(
         "public url",
         _without_public_url,
         'Write the address that your proxy answers below [service], as public_url = "https://...".',
         "set",
     ),
-    Point(
+    ReadinessItem(
         "tls",
         _without_tls,
         "Let a proxy with a certificate answer, and set public_url to its https address.",
         "public_url begins with https",
     ),
-    Point(
+    ReadinessItem(
         "proxy",
         _without_proxy,
         'Name the addresses from which it connects under [service], such as trusted_proxies = ["127.0.0.1"].',

@@ -4,6 +4,7 @@ The server and the delivery read these types directly. A property converts a set
 """
 
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from functools import cached_property
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
@@ -31,6 +32,7 @@ from dealer_agent.dealers.profile_checks import (
     read_host,
     read_web_address,
 )
+from dealer_agent.dmc12.settings import Dmc12Settings, dmc12_fits
 from dealer_agent.encryption import Cipher
 from dealer_agent.feeds.files.checks import FeedChecks, check_names_are_known
 from dealer_agent.mcp_tools.consent import CONSENT_TEXT
@@ -271,7 +273,10 @@ def read_agent_name(value: str) -> str:
     if not (value.isascii() and value.isprintable() and value.strip() == value and 1 <= len(value) <= 100):
         raise ValueError(f"'{value}' must be 1 to 100 ASCII characters without spaces at the ends")
     if value.lower().startswith("https:"):
-        raise ValueError(f"'{value}' looks like a proved identity; write the name of the program, as it sends it")
+        raise ValueError(
+            f"'{value}' is an address, which only a signature can prove; write the beginning of the User-Agent header, "
+            "such as 'ChatGPT-User'"
+        )
     return value
 
 
@@ -315,12 +320,16 @@ QUOTE_TERMS = (
 
 
 class OfferSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Quotes and holds (docs/protocol.md#offers). An agent may begin `holds_a_day` holds in 24 hours."""
+    """Quotes and holds (docs/protocol.md#offers). An agent may begin `holds_a_day` holds in 24 hours.
+
+    At one time, all agents together may hold `most_held_percent` of the units in stock.
+    """
 
     enabled: bool = False
     quote_minutes: Annotated[int, Meta(ge=1, le=1440)] = 30
     hold_minutes: Annotated[int, Meta(ge=1, le=4320)] = 120
     holds_a_day: Annotated[int, Meta(ge=0, le=1000)] = 5
+    most_held_percent: Annotated[int, Meta(ge=1, le=100)] = 25
     quote_terms: Annotated[Text, Meta(max_length=2000)] = QUOTE_TERMS
     hold_terms: Annotated[Text, Meta(max_length=2000)] = HOLD_TERMS
 
@@ -329,9 +338,15 @@ LONGEST_LEASE_SECONDS = 3600
 
 
 class RecordSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How long the record of the stock is kept (docs/how-to/record.md). Cursors of changes last for 30 days."""
+    """How long the record is kept (docs/how-to/record.md). Cursors of changes last for 30 days.
+
+    `replies` are recorded too if it is true, at most `replies_a_day`. With `anonymous`, who asked is left out.
+    """
 
     keep_days: Annotated[int, Meta(ge=30, le=3650)] = 730
+    replies: bool = False
+    replies_a_day: Annotated[int, Meta(ge=1, le=1_000_000)] = 20_000
+    anonymous: bool = False
 
 
 class DeliverySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -369,6 +384,7 @@ class Sections(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, di
     leads: LeadSettings = LeadSettings()
     mcp: McpSettings = McpSettings()
     offers: OfferSettings = OfferSettings()
+    dmc12: Dmc12Settings = Dmc12Settings()
 
     @cached_property
     def skills(self) -> frozenset[str]:
@@ -408,7 +424,8 @@ else:
 
 
 CheckedDealerFile = Annotated[
-    DealerFile, must_satisfy(feeds_name_rooftops, hours_have_a_zone, pricing_fits, automatic_quarantine_is_heard)
+    DealerFile,
+    must_satisfy(feeds_name_rooftops, hours_have_a_zone, pricing_fits, dmc12_fits, automatic_quarantine_is_heard),
 ]
 """`DealerFile`, with the rules about several of its parts."""
 
@@ -436,7 +453,7 @@ class Settings(Sections, frozen=True, kw_only=True, dict=True):
     @classmethod
     def of(cls, file: DealerFile, **more: Any) -> "Settings":
         """The settings of a file. `more` has further members, and sections that replace those of the file."""
-        sections = {field.name: getattr(file, field.name) for field in fields(Sections)}
+        sections = {name: getattr(file, name) for name in Sections.__struct_fields__}
         return cls(dealer=file, feeds=file.feeds, pricing=file.pricing, **{**sections, **more})
 
     @property
@@ -459,6 +476,12 @@ class Settings(Sections, frozen=True, kw_only=True, dict=True):
         """The URL of the agent card; empty without a `public_url`. That of a folder's dealer is at its site's root."""
         url = self.service.public_url
         return "" if not url else (url if self.installation is None else self.base_url("")) + CARD_PATH
+
+    @property
+    def stock_seconds(self) -> int:
+        """The most seconds between two confirmations of the stock: those between the collections of its feeds."""
+        pauses = [feed.longest_pause for feed in self.feeds] or [timedelta(hours=self.dmc12.fresh_hours)]
+        return int(max(pauses).total_seconds())
 
     @cached_property
     def token_skills(self) -> frozenset[str]:

@@ -7,7 +7,6 @@ for people. What more people ask at once is refused with 503.
 import asyncio
 import re
 import threading
-import traceback
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +15,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from ipaddress import ip_address
-from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
@@ -28,9 +26,18 @@ from starlette.types import Message, Receive, Scope, Send
 
 from dealer_agent.console.acts import Act
 from dealer_agent.console.cookies import session_hash
-from dealer_agent.console.credentials import Credentials, Place
+from dealer_agent.console.credentials import Credentials, Origin
 from dealer_agent.console.rendering import render
-from dealer_agent.console.requests import HTML, IDLE, Answer, ConsoleRequest, Upload, joined, redirect, sentence_of
+from dealer_agent.console.requests import (
+    HTML,
+    IDLE,
+    ConsoleRequest,
+    DroppedFile,
+    RaisedResponse,
+    joined,
+    redirect,
+    sentence_of,
+)
 from dealer_agent.console.routes import MENU, MenuItem, Route, find_route, page_of
 from dealer_agent.console.words import BUSY, DATABASE_AWAY, FAILED, FOREIGN_PAGE, NEEDS_TLS, NOT_FOUND
 from dealer_agent.correctable import CorrectableError
@@ -38,6 +45,7 @@ from dealer_agent.open_installation import OpenDealer, OpenInstallation, open_sm
 from dealer_agent.protocol.errors import ProtocolError
 from dealer_agent.server.body import ClientGoneError, read_body
 from dealer_agent.server.client_address import scope_address
+from dealer_agent.server.log import code_positions
 from dealer_agent.server.served_dealers import CONSOLE, ServedDealers
 from dealer_agent.server.service import Process
 from dealer_agent.storage.console.people import find_person, memberships_of
@@ -105,20 +113,20 @@ class Console:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers a request whose `path` begins with CONSOLE."""
         self._loop = asyncio.get_running_loop()
-        place = self._place(scope)
+        origin = self._origin(scope)
         try:
-            if place is None:
+            if origin is None:
                 response = self._plain(403, "No https", NEEDS_TLS)
             else:
-                response = await self._respond(place, scope, receive)
+                response = await self._respond(origin, scope, receive)
         except ClientGoneError:
             return
-        except Answer as end:
+        except RaisedResponse as end:
             response = self._plain(end.status, end.title, end.words)
         except ProtocolError as error:
             response = self._plain(error.http, "This is not possible", str(error))
         except Exception as error:  # noqa: BLE001 - the boundary: logged without its message, which may have data
-            log.error("console failed", error=type(error).__qualname__, at=_place_of(error))
+            log.error("console failed", error=type(error).__qualname__, places=code_positions(error))
             response = self._plain(500, "Something failed here", FAILED)
         for name, value in HEADERS.items():
             response.headers.setdefault(name, value)
@@ -143,7 +151,7 @@ class Console:
     @staticmethod
     def menu_of(request: ConsoleRequest) -> Sequence[MenuItem]:
         """The pages of the dealer that the person may open. Holds are among them if the dealer makes offers."""
-        offers = request.of.settings.offers.enabled
+        offers = request.dealer.settings.offers.enabled
         return [item for item in MENU if request.may(item.act) and (offers or item.act is not Act.SEE_HOLDS)]
 
     @property
@@ -172,32 +180,32 @@ class Console:
         assert self._loop is not None, "a request has set it"
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(RUN_SECONDS)
 
-    def _place(self, scope: Scope) -> Place | None:
+    def _origin(self, scope: Scope) -> Origin | None:
         """Where the console answers this request. None without TLS, except on the machine itself."""
         public = urlsplit(self.served.installation.public_url)
         if public.scheme == "https" and public.hostname:
-            return Place(f"https://{public.netloc}".lower(), public.hostname, secure=True)
+            return Origin(f"https://{public.netloc}".lower(), public.hostname, secure=True)
         headers = dict(scope["headers"])
-        found = _HOST.fullmatch(headers.get(b"host", b"").decode("latin-1").lower())
+        host = _HOST.fullmatch(headers.get(b"host", b"").decode("latin-1").lower())
         peer = scope["client"][0] if scope.get("client") else ""
         with suppress(ValueError):
             forwarded = b"x-forwarded-for" in headers or b"forwarded" in headers
-            if found and found[1] in _LOOPBACK_NAMES and ip_address(peer).is_loopback and not forwarded:
-                return Place(f"http://{found[0]}", found[1], secure=False)
+            if host and host[1] in _LOOPBACK_NAMES and ip_address(peer).is_loopback and not forwarded:
+                return Origin(f"http://{host[0]}", host[1], secure=False)
         return None
 
-    async def _respond(self, place: Place, scope: Scope, receive: Receive) -> Response:
-        found = find_route(scope["method"], scope["path"].removeprefix(CONSOLE) or "/")
-        if isinstance(found, Response):
-            return found if found.status_code == 405 else self._plain(404, "Not found", NOT_FOUND)
-        route, params = found
+    async def _respond(self, origin: Origin, scope: Scope, receive: Receive) -> Response:
+        matched = find_route(scope["method"], scope["path"].removeprefix(CONSOLE) or "/")
+        if isinstance(matched, Response):
+            return matched if matched.status_code == 405 else self._plain(404, "Not found", NOT_FOUND)
+        route, params = matched
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        if scope["method"] == "POST" and headers.get("origin") != place.origin:
+        if scope["method"] == "POST" and headers.get("origin") != origin.url:
             return self._plain(403, "This form is from elsewhere", FOREIGN_PAGE)
         query_string = scope["query_string"][:LONGEST_QUERY].decode("latin-1")
         request = ConsoleRequest(
             console=self,
-            place=place,
+            origin=origin,
             method=scope["method"],
             path=scope["path"].removeprefix(CONSOLE) or "/",
             params=params,
@@ -208,7 +216,7 @@ class Console:
             browser=headers.get("user-agent", "")[:LONGEST_BROWSER],
             now=datetime.now(UTC),
             is_poll="hx-request" in headers,
-            session_hash=session_hash(headers.get("cookie", ""), place),
+            session_hash=session_hash(headers.get("cookie", ""), origin),
         )
         try:
             refusal = await self._in_thread(self._begin, route, request)
@@ -226,7 +234,7 @@ class Console:
     ) -> Answered:
         """Does a part of a request in a thread of the console. Raises Answer if too many wait for one."""
         if self._waiting >= MOST_WAITING:
-            raise Answer(503, "Busy", BUSY)
+            raise RaisedResponse(503, "Busy", BUSY)
         self._waiting += 1
         try:
             assert self._loop is not None
@@ -239,7 +247,7 @@ class Console:
         if request.method != "POST":
             return
         if self._reading[request.address] >= MOST_READING_OF_ADDRESS:
-            raise Answer(503, "Busy", BUSY)
+            raise RaisedResponse(503, "Busy", BUSY)
         self._reading[request.address] += 1
         try:
             await _read_form(route, request, scope, receive)
@@ -266,7 +274,7 @@ class Console:
                 return
             request.session, request.person = session, find_person(tx, session.person_id)
             request.memberships = memberships_of(tx, session.person_id)
-        # A page that renews itself is no use: otherwise an open page would keep its session for ever.
+        # A poll does not count as a use, because an open page would keep its session for ever.
         if not request.is_poll and request.now - session.used_at > TOUCH_AFTER:
             with opened.store.write(opened.owner, request.now) as tx:
                 touch_session(tx, request.session_hash)
@@ -298,7 +306,7 @@ class Console:
 
     def _find_dealer(self, dealer_id: str, request: ConsoleRequest) -> bool:
         try:
-            request.dealer = OpenDealer(self.opened.settings_of(dealer_id), self.opened.store)
+            request.dealer_of_path = OpenDealer(self.opened.settings_of(dealer_id), self.opened.store)
         except DealerUnknown:
             return False
         return True
@@ -306,7 +314,7 @@ class Console:
     def _answer(self, route: Route, request: ConsoleRequest) -> Response:
         try:
             response = route.handler(request)
-        except Answer as end:
+        except RaisedResponse as end:
             response = request.page("notice.html", end.status, title=end.title, words=end.words)
         except DatabaseFailure:
             response = request.page("notice.html", 503, title="Please try again", words=DATABASE_AWAY)
@@ -319,12 +327,6 @@ class Console:
     def _plain(self, status: int, title: str, words: str) -> Response:
         """A page for somebody who is not signed in."""
         return Response(render("outside.html", title=title, words=words, root=self.root), status, media_type=HTML)
-
-
-def _place_of(error: BaseException) -> str:
-    """The module and the line that raised an error. Its message, and the path of the request, may have secrets."""
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{Path(last.filename).name}:{last.lineno}"
 
 
 def _has_credentials(request: ConsoleRequest) -> bool:
@@ -342,8 +344,8 @@ def _fields(text: str) -> Mapping[str, Sequence[str]]:
 async def _read_form(route: Route, request: ConsoleRequest, scope: Scope, receive: Receive) -> None:
     """Reads the body of a form, of JSON, or with a file. Raises ProtocolError and ClientGoneError."""
     if not route.upload_bytes:
-        known = route.act.value.needs_session
-        limits = (FORM_BYTES, BODY_SECONDS) if known else (STRANGERS_FORM_BYTES, STRANGERS_FORM_SECONDS)
+        is_signed_in = route.act.value.needs_session
+        limits = (FORM_BYTES, BODY_SECONDS) if is_signed_in else (STRANGERS_FORM_BYTES, STRANGERS_FORM_SECONDS)
         request.body = await read_body(receive, *limits)
         request.form = _fields(request.body.decode("latin-1")) if not route.is_json else {}
         return
@@ -354,11 +356,11 @@ async def _read_form(route: Route, request: ConsoleRequest, scope: Scope, receiv
     except (ClientDisconnect, TimeoutError):
         raise ClientGoneError from None
     except MultiPartException as problem:
-        raise Answer(400, "This is not a form", str(problem)) from None
+        raise RaisedResponse(400, "This is not a form", str(problem)) from None
     request.form = {name: [value for value in form.getlist(name) if isinstance(value, str)] for name in form}
     for value in form.values():
         if not isinstance(value, str) and value.filename:
-            request.upload = Upload(value.filename, value.file)
+            request.upload = DroppedFile(value.filename, value.file)
 
 
 @dataclass
@@ -376,5 +378,5 @@ class _Counted:
         event = await self.receive()
         self.left -= len(event.get("body", b""))
         if self.left < 0:
-            raise Answer(413, "This file is too large", f"A file may have at most {self.most >> 20:,} MiB.")
+            raise RaisedResponse(413, "This file is too large", f"A file may have at most {self.most >> 20:,} MiB.")
         return event

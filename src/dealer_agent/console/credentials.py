@@ -49,10 +49,10 @@ MAX_ANSWER_BYTES = 16 * 1024
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where the console answers: the origin in a browser's address bar, and the name for which passkeys are made."""
+class Origin:
+    """The origin of the console in a browser: its URL, the host for which passkeys are made, and whether it has TLS."""
 
-    origin: str
+    url: str
     rp_id: str
     secure: bool
 
@@ -78,10 +78,10 @@ class Credentials:
 
     cipher: Cipher
 
-    def registration_options(self, place: Place, person: Person, known: list[Passkey]) -> str:
+    def registration_options(self, origin: Origin, person: Person, passkeys: list[Passkey]) -> str:
         """What a browser needs to make a passkey for a person, as JSON."""
         options = generate_registration_options(
-            rp_id=place.rp_id,
+            rp_id=origin.rp_id,
             rp_name=ISSUER,
             user_name=person.email,
             user_id=person.person_id.encode(),
@@ -90,60 +90,62 @@ class Credentials:
                 resident_key=ResidentKeyRequirement.REQUIRED,
                 user_verification=UserVerificationRequirement.REQUIRED,
             ),
-            exclude_credentials=[PublicKeyCredentialDescriptor(id=each.credential_id) for each in known],
+            exclude_credentials=[PublicKeyCredentialDescriptor(id=each.credential_id) for each in passkeys],
         )
         return options_to_json(options)
 
-    def add_passkey(self, tx: Transaction, place: Place, person: Person, answer: bytes, name: str) -> bool:
+    def add_passkey(self, tx: Transaction, origin: Origin, person: Person, answer: bytes, name: str) -> bool:
         """Adds the passkey of a browser's answer to a person. False if the answer proves nothing."""
-        read = self._read(tx, answer, f"new {person.person_id}")
-        if read is None or len(passkeys_of(tx, person.person_id)) >= MOST_PASSKEYS:
+        parsed = self._read(tx, answer, f"new {person.person_id}")
+        if parsed is None or len(passkeys_of(tx, person.person_id)) >= MOST_PASSKEYS:
             return False
-        _, challenge, document = read
+        _, challenge, document = parsed
         try:
-            made = verify_registration_response(
+            verified = verify_registration_response(
                 credential=document,
                 expected_challenge=challenge,
-                expected_rp_id=place.rp_id,
-                expected_origin=place.origin,
+                expected_rp_id=origin.rp_id,
+                expected_origin=origin.url,
                 require_user_verification=True,
             )
         except (WebAuthnException, ValueError, KeyError, TypeError):
             return False
-        add_passkey(tx, person.person_id, made.credential_id, made.credential_public_key, made.sign_count, name)
+        add_passkey(
+            tx, person.person_id, verified.credential_id, verified.credential_public_key, verified.sign_count, name
+        )
         return True
 
-    def authentication_options(self, place: Place, purpose: str) -> str:
+    def authentication_options(self, origin: Origin, purpose: str) -> str:
         """What a browser needs to prove a passkey, as JSON. It names no person, so it tells nobody who has one."""
         options = generate_authentication_options(
-            rp_id=place.rp_id,
+            rp_id=origin.rp_id,
             challenge=new_challenge(self._key, purpose, time.time()),
             user_verification=UserVerificationRequirement.REQUIRED,
         )
         return options_to_json(options)
 
-    def find_by_passkey(self, tx: Transaction, place: Place, answer: bytes, purpose: str) -> str | None:
+    def find_by_passkey(self, tx: Transaction, origin: Origin, answer: bytes, purpose: str) -> str | None:
         """The id of the person whose passkey a browser has proved. None if the answer proves nothing."""
-        read = self._read(tx, answer, purpose)
-        if read is None:
+        parsed = self._read(tx, answer, purpose)
+        if parsed is None:
             return None
-        raw_id, challenge, document = read
+        raw_id, challenge, document = parsed
         passkey = find_passkey(tx, raw_id)
         if passkey is None:
             return None
         try:
-            proved = verify_authentication_response(
+            verified = verify_authentication_response(
                 credential=document,
                 expected_challenge=challenge,
-                expected_rp_id=place.rp_id,
-                expected_origin=place.origin,
+                expected_rp_id=origin.rp_id,
+                expected_origin=origin.url,
                 credential_public_key=passkey.public_key,
                 credential_current_sign_count=passkey.sign_count,
                 require_user_verification=True,
             )
         except (WebAuthnException, ValueError, KeyError, TypeError):
             return None
-        use_passkey(tx, passkey.credential_id, proved.new_sign_count)
+        use_passkey(tx, passkey.credential_id, verified.new_sign_count)
         return passkey.person_id
 
     def find_by_password(
@@ -156,13 +158,13 @@ class Credentials:
         """
         with store.read(owner) as tx:
             person = find_by_email(tx, email)
-        known = None if person is None else person.password
+        password_hash = None if person is None else person.password
         # Without a transaction: it takes a tenth of a second.
-        if not is_password(password, known or NO_PASSWORD) or person is None or known is None:
+        if not is_password(password, password_hash or NO_PASSWORD) or person is None or password_hash is None:
             return None
         with store.write(owner) as tx:
             person = find_by_email(tx, email)
-            if person is None or person.password != known:
+            if person is None or person.password != password_hash:
                 return None
             if not (self._uses_code(tx, person, code) or use_recovery_code(tx, person, code)):
                 return None
@@ -170,16 +172,16 @@ class Credentials:
         return person
 
     def new_totp(self, person_id: str) -> tuple[int, str]:
-        """The number of a new secret of one-time codes, and the number as a form has it: nobody can choose one."""
+        """The number of a new secret of one-time codes, and a text for forms: the number with a MAC."""
         number = secrets.randbits(62)
         return number, f"{number}.{self._mac_of(person_id, number)}"
 
     def read_totp(self, person_id: str, text: str) -> int | None:
-        """The number that `new_totp` has given to this person."""
-        given, _, mac = text.partition(".")
-        if not (given.isascii() and given.isdigit() and len(given) < 20):
+        """The number in a text of `new_totp`. None if the text was not made for this person."""
+        number, _, mac = text.partition(".")
+        if not (number.isascii() and number.isdigit() and len(number) < 20):
             return None
-        return int(given) if hmac.compare_digest(mac.encode(), self._mac_of(person_id, int(given)).encode()) else None
+        return int(number) if hmac.compare_digest(mac.encode(), self._mac_of(person_id, int(number)).encode()) else None
 
     def _mac_of(self, person_id: str, number: int) -> str:
         return hmac.digest(self._key, f"one-time codes {person_id} {number}".encode(), sha256).hex()
@@ -188,13 +190,13 @@ class Credentials:
         """The secret of a person's one-time codes, in base 32. Another number gives another secret."""
         return b32encode(self.cipher.permanent_key(f"console one-time codes {person_id} {number}")[:20]).decode()
 
-    def is_totp(self, person_id: str, number: int, code: str, at: datetime) -> int | None:
-        """The step of a one-time code that holds now, or held or will hold within half a minute."""
+    def totp_step(self, person_id: str, number: int, code: str, at: datetime) -> int | None:
+        """The step of 30 s (since 1970) whose one-time code this is: this step, the last or the next one. Else None."""
         totp = pyotp.TOTP(self.totp_secret(person_id, number), interval=STEP_SECONDS)
         now = int(at.timestamp()) // STEP_SECONDS
-        given = re.sub(r"\s", "", code).encode()
+        digits = re.sub(r"\s", "", code).encode()
         steps = (now, now - 1, now + 1)
-        return next((each for each in steps if secrets.compare_digest(totp.generate_otp(each).encode(), given)), None)
+        return next((each for each in steps if secrets.compare_digest(totp.generate_otp(each).encode(), digits)), None)
 
     def totp_link(self, person: Person, number: int) -> str:
         """The link with which an app takes over the one-time codes."""
@@ -209,7 +211,7 @@ class Credentials:
     def _uses_code(self, tx: Transaction, person: Person, code: str) -> bool:
         if person.totp_number is None:
             return False
-        step = self.is_totp(person.person_id, person.totp_number, code, tx.now)
+        step = self.totp_step(person.person_id, person.totp_number, code, tx.now)
         return step is not None and use_totp_step(tx, person.person_id, step)
 
     def _read(self, tx: Transaction, answer: bytes, purpose: str) -> tuple[bytes, bytes, dict[str, Any]] | None:
@@ -247,10 +249,10 @@ def new_recovery_codes() -> tuple[list[str], bytes]:
 def use_recovery_code(tx: Transaction, person: Person, code: str) -> bool:
     """Whether a code is one of the person's recovery codes. It does not work again."""
     left = msgspec.json.decode(person.recovery, type=list[str])
-    sought = _code_hash(code)
-    if sought not in left:
+    code_hash = _code_hash(code)
+    if code_hash not in left:
         return False
-    left.remove(sought)
+    left.remove(code_hash)
     return replace_recovery(tx, person, msgspec.json.encode(left))
 
 

@@ -65,9 +65,7 @@ class Members:
     for_dealer: str
     by_operator: bool = False
 
-    def invite(
-        self, email: str, role: str, rooftops: Collection[str], by: str, *, now: datetime | None = None
-    ) -> tuple[Person, str]:
+    def invite(self, email: str, role: str, rooftops: Collection[str], by: str) -> tuple[Person, str]:
         """Invites a person with a role, or a known person again. Returns the person and the secret of the link.
 
         The person gets the role when the link is used. Raises NotInvited.
@@ -77,7 +75,7 @@ class Members:
             raise NotInvited(f"'{email[:100]}' is not an e-mail address: write it as name@example.com")
         require_role(role, self.for_dealer)
         secret = new_token()
-        with self.store.write(self.owner, now) as tx:
+        with self.store.write(self.owner) as tx:
             person = find_by_email(tx, address)
             self._check_dealers(tx, person)
             self._check_room(tx, person)
@@ -99,14 +97,14 @@ class Members:
 
     def people(self, tx: Transaction) -> list[Listed]:
         """The people with a role, and those who are invited, by e-mail address."""
-        known = {each.person_id: each for each in members_of(tx, self.for_dealer)}
+        memberships = {each.person_id: each for each in members_of(tx, self.for_dealer)}
         until = {}
         for each in list_invitations(tx, self.for_dealer):
             until[each.person_id] = each.expires_at
             rooftops = tuple(msgspec.json.decode(each.rooftops, type=list[str]))
-            known.setdefault(each.person_id, Membership(each.person_id, self.for_dealer, each.role, rooftops))
-        found = [(find_person(tx, each.person_id), each) for each in known.values()]
-        listed = (Listed(person, each, until.get(each.person_id)) for person, each in found if person is not None)
+            memberships.setdefault(each.person_id, Membership(each.person_id, self.for_dealer, each.role, rooftops))
+        rows = [(find_person(tx, each.person_id), each) for each in memberships.values()]
+        listed = (Listed(person, each, until.get(each.person_id)) for person, each in rows if person is not None)
         return sorted(listed, key=lambda each: each.person.email)
 
     def is_shared(self, tx: Transaction, person_id: str) -> bool:
@@ -143,8 +141,8 @@ class Members:
 
     def _check_room(self, tx: Transaction, person: Person | None) -> None:
         people = self.people(tx)
-        known = person is not None and any(each.person.person_id == person.person_id for each in people)
-        if not known and len(people) >= MOST_MEMBERS:
+        is_member = person is not None and any(each.person.person_id == person.person_id for each in people)
+        if not is_member and len(people) >= MOST_MEMBERS:
             raise NotInvited(f"there are {MOST_MEMBERS:,} people already: remove one first")
 
 

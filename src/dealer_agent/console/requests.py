@@ -10,13 +10,13 @@ from urllib.parse import quote, urlencode
 from starlette.responses import Response
 
 from dealer_agent.console.acts import Act
-from dealer_agent.console.credentials import Credentials, Place
+from dealer_agent.console.credentials import Credentials, Origin
 from dealer_agent.console.rendering import render
 from dealer_agent.correctable import NotPossible
 from dealer_agent.open_installation import OpenDealer, OpenInstallation
 from dealer_agent.server.service import Service
 from dealer_agent.storage.console.people import Membership, Person
-from dealer_agent.storage.console.sign_ins import Session
+from dealer_agent.storage.console.sign_ins import ConsoleSession
 from dealer_agent.storage.privacy.accesses import log_access
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ PROVED_FOR = timedelta(minutes=5)
 HTML = "text/html; charset=utf-8"
 
 
-class Answer(Exception):  # noqa: N818 - a page raises it to end with this response
+class RaisedResponse(Exception):  # noqa: N818 - a page raises it to end with this response
     """Ends a page with a response."""
 
     def __init__(self, status: int, title: str, words: str) -> None:
@@ -37,7 +37,7 @@ class Answer(Exception):  # noqa: N818 - a page raises it to end with this respo
         self.status, self.title, self.words = status, title, words
 
 
-class Upload(NamedTuple):
+class DroppedFile(NamedTuple):
     """A file that was dropped into a page. It is deleted after the request."""
 
     name: str
@@ -48,12 +48,12 @@ class Upload(NamedTuple):
 class ConsoleRequest:
     """A request. `path` is below the root of the console, and `params` are the parts of it that the route names.
 
-    `session` and `person` are None before the sign-in. `member` and `dealer` are those of a page of a dealer. `now` is
-    the time of the request. `is_poll`: a page renews a part of itself.
+    `session` and `person` are None before the sign-in. `dealer_of_path` is None for a page of the installation.
+    `now` is the time of the request. `is_poll`: a page renews a part of itself.
     """
 
     console: "Console"
-    place: Place
+    origin: Origin
     method: str
     path: str
     params: Mapping[str, str]
@@ -65,12 +65,12 @@ class ConsoleRequest:
     now: datetime
     is_poll: bool = False
     session_hash: bytes | None = None
-    upload: Upload | None = None
-    session: Session | None = None
+    upload: DroppedFile | None = None
+    session: ConsoleSession | None = None
     person: Person | None = None
     memberships: Sequence[Membership] = ()
     member: Membership | None = None
-    dealer: OpenDealer | None = None
+    dealer_of_path: OpenDealer | None = None
     cookies: list[str] = field(default_factory=list)
 
     @property
@@ -95,10 +95,10 @@ class ConsoleRequest:
         return self.who.email
 
     @property
-    def of(self) -> OpenDealer:
+    def dealer(self) -> OpenDealer:
         """The dealer of the page. Only for pages of a dealer."""
-        assert self.dealer is not None, "the path of this page names a dealer"
-        return self.dealer
+        assert self.dealer_of_path is not None, "the path of this page names a dealer"
+        return self.dealer_of_path
 
     @property
     def is_proved(self) -> bool:
@@ -129,17 +129,17 @@ class ConsoleRequest:
 
     def local(self, at: datetime | None) -> datetime | None:
         """A time in the zone of the dealer; without a dealer, in UTC."""
-        return at if self.dealer is None else self.dealer.local(at)
+        return at if self.dealer_of_path is None else self.dealer_of_path.local(at)
 
     def page_number(self) -> int:
         """The number of the page of a list, from the query; 1 if it is not a number."""
-        given = self.query.get("page", "1")
-        return max(1, int(given)) if given.isascii() and given.isdigit() and len(given) < 6 else 1
+        text = self.query.get("page", "1")
+        return max(1, int(text)) if text.isascii() and text.isdigit() and len(text) < 6 else 1
 
     def url(self, *parts: str, **query: str) -> str:
         """The path of a page of the dealer; without a dealer, of the console."""
-        of = () if self.dealer is None else ("d", self.dealer.profile.id)
-        return self.console.url(*of, *parts, **query)
+        dealer = self.dealer_of_path
+        return self.console.url(*(() if dealer is None else ("d", dealer.profile.id)), *parts, **query)
 
     def page(self, template: str, status: int = 200, **shown: object) -> Response:
         """A page of HTML. The values are escaped."""
@@ -156,14 +156,14 @@ class ConsoleRequest:
         Without leads, it records nothing, unless `even_without`: a search that found nobody says something too.
         """
         if leads or even_without:
-            with self.of.lock() as tx:
+            with self.dealer.lock() as tx:
                 log_access(tx, self.actor, f"console: {action}", lead_id=lead_id, leads=leads)
 
     def service(self) -> Service:
         """The dealer's running service, with its stock. It is opened if it is not."""
         return (
-            self.run(self.console.dealers.open(self.of.profile.id))
-            if (opened := self.console.dealers.opened.get(self.of.profile.id)) is None
+            self.run(self.console.dealers.open(self.dealer.profile.id))
+            if (opened := self.console.dealers.opened.get(self.dealer.profile.id)) is None
             else opened
         )
 
@@ -182,7 +182,7 @@ def redirect(path: str) -> Response:
 
 def refuse(words: str, status: int = 422, title: str = "This is not possible") -> NoReturn:
     """Ends the page: nothing was changed, and the words say why and what to do."""
-    raise Answer(status, title, words)
+    raise RaisedResponse(status, title, words)
 
 
 def sentence_of(problem: Exception) -> str:
@@ -193,7 +193,7 @@ def sentence_of(problem: Exception) -> str:
 
 def not_found(words: str) -> NoReturn:
     """Ends the page with status 404."""
-    raise Answer(404, "Not found", words)
+    raise RaisedResponse(404, "Not found", words)
 
 
 def safe_next(path: str, root: str) -> str:

@@ -211,9 +211,9 @@ def find_route(method: str, path: str) -> tuple[Route, dict[str, str]] | Respons
     wanted = "GET" if method == "HEAD" else method
     allowed = set()
     for route in ROUTES:
-        if found := route.pattern.match(path):
+        if match := route.pattern.match(path):
             if route.method == wanted:
-                return route, found.groupdict()
+                return route, match.groupdict()
             allowed.add(route.method)
     if allowed:
         return Response(status_code=405, headers={"allow": ", ".join(sorted(allowed))})

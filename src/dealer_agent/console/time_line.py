@@ -54,7 +54,7 @@ def time_line(dealer: OpenDealer, whole: WholeLead, sees: Callable[[str | None],
     `sees` says whether the person may see the visits of a rooftop.
     """
     clock = dealer.clock(whole.lead.rooftop)
-    found = [
+    entries = [
         *_received(whole),
         *_consents(whole),
         *_additions(whole),
@@ -62,7 +62,7 @@ def time_line(dealer: OpenDealer, whole: WholeLead, sees: Callable[[str | None],
         *map(_delivery, whole.deliveries),
         *(Entry(note.at, f"Note of {note.written_by}", _shown(note.text or "erased")) for note in whole.notes),
     ]
-    return [each._replace(at=clock(each.at) or each.at) for each in sorted(found, key=_at, reverse=True)]
+    return [entry._replace(at=clock(entry.at) or entry.at) for entry in sorted(entries, key=_at, reverse=True)]
 
 
 def _at(entry: Entry) -> datetime:

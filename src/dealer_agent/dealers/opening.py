@@ -99,11 +99,11 @@ def _read_span(text: str, value: str) -> Span:
 
     Raises ValueError.
     """
-    found = _SPAN.fullmatch(text)
-    if not found:
+    match = _SPAN.fullmatch(text)
+    if not match:
         examples = "such as '09:00-20:00' or '09:00-12:00, 13:00-18:00', or 'closed'"
         raise ValueError(f"'{value}' must be hours on the 24-hour clock, {examples}")
-    hours, minutes = (int(found[1]), int(found[3])), (int(found[2]), int(found[4]))
+    hours, minutes = (int(match[1]), int(match[3])), (int(match[2]), int(match[4]))
     opens, closes = (60 * hour + minute for hour, minute in zip(hours, minutes, strict=True))
     if max(minutes) > 59 or max(opens, closes) > DAY:
         raise ValueError(f"'{text}' has a time that does not exist; times go from 00:00 to 24:00")

@@ -106,7 +106,7 @@ class Deliver(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class DealerRooftop(Opening, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A sales location. `feed_ids` are its dealer ids and names in feeds.
+    """A sales location. `feed_ids` are its dealer ids and names in feeds. `store_code` is for DMC-12.
 
     Absent `fees` are unknown. Empty `fees` mean that there are none. Only with known fees can a price before fees
     become an advertised price. `visits` is by kind of visit. Staff arrange a kind that is absent (`requested`).
@@ -115,6 +115,7 @@ class DealerRooftop(Opening, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     name: Text
     timezone: Annotated[str, read_by(checks.read_time_zone)]
     feed_ids: tuple[Text, ...] = ()
+    store_code: Annotated[str, read_by(checks.read_store_code)] | UnsetType = UNSET
     legal_name: Text | UnsetType = UNSET
     website: Annotated[str, read_by(checks.read_web_address)] | UnsetType = UNSET
     notes: Text | UnsetType = UNSET

@@ -17,7 +17,6 @@ from typing import Annotated, Any, get_args
 from urllib.parse import parse_qsl, unquote, urlsplit
 from zoneinfo import ZoneInfo
 
-from email_validator import EmailNotValidError, validate_email
 from msgspec import Meta
 
 from dealer_agent.protocol.did_you_mean import did_you_mean
@@ -137,6 +136,7 @@ read_slug = _matching(
     "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", "1 to 63 lower-case letters, digits and hyphens, such as 'my-store'"
 )
 read_country = _matching("[A-Z]{2}", "the country's two letters, such as 'US'")
+read_store_code = _matching("[A-Z]{2,6}", "two to six capital letters, such as 'JHN'")
 read_zip_prefix = _matching("[0-9]{1,5}", "the first one to five digits of a ZIP code, such as '372'")
 
 
@@ -159,6 +159,9 @@ def read_phone(value: str) -> str:
 
 def read_email(value: str) -> str:
     """An e-mail address. Only the syntax is checked."""
+    # Imported here, as in `protocol.formats`.
+    from email_validator import EmailNotValidError, validate_email
+
     try:
         return validate_email(value, check_deliverability=False).normalized
     except EmailNotValidError as error:

@@ -13,7 +13,7 @@ from dealer_agent.protocol.formats import normal_email
 from dealer_agent.protocol.requests import Channel
 from dealer_agent.storage.deliveries.outbox import DueDelivery
 from dealer_agent.storage.deliveries.sent_deliveries import StoredDocument, count_mails_before
-from dealer_agent.storage.leads.lead_record import LeadToDeliver, lead_to_deliver
+from dealer_agent.storage.leads.lead_record import LeadToDeliver, leads_to_deliver
 from dealer_agent.storage.store import Store
 
 MOST_MAILS = 5
@@ -33,30 +33,44 @@ class PreparedDelivery(NamedTuple):
     first: bool
 
 
-def prepare_delivery(store: Store, profile: Profile, delivery: DueDelivery) -> PreparedDelivery:
-    """Reads what a delivery sends. Raises DeliveryDropped, NeedsNewId, NotDelivered and StorageError."""
-    try:
-        with store.read(profile.id) as tx:
-            found = lead_to_deliver(tx, delivery)
-    except EncryptionError as failure:
-        problem = f"the customer's data cannot be decrypted: {failure}"
-        raise NotDelivered(problem, channel_failed=False) from None
-    message = _message(profile, delivery, found)
+def read_leads(
+    store: Store, profile: Profile, deliveries: Sequence[DueDelivery]
+) -> dict[str, LeadToDeliver | EncryptionError]:
+    """Reads what deliveries are made from, by their ids. Raises StorageError.
+
+    One transaction for several deliveries: for a single one it takes longer than its statements.
+    """
+    with store.read(profile.id) as tx:
+        leads = leads_to_deliver(tx, deliveries)
+    return {delivery.delivery_id: lead for delivery, lead in zip(deliveries, leads, strict=True)}
+
+
+def prepare_delivery(
+    store: Store, profile: Profile, delivery: DueDelivery, read: LeadToDeliver | EncryptionError
+) -> PreparedDelivery:
+    """Decides what a delivery sends. `read` is what `read_leads` returned for it.
+
+    Raises DeliveryDropped, NeedsNewId, NotDelivered and StorageError.
+    """
+    if isinstance(read, EncryptionError):
+        problem = f"the customer's data cannot be decrypted: {read}"
+        raise NotDelivered(problem, channel_failed=False)
+    message = _message(profile, delivery, read)
     needs: tuple[str, ...] = ()
     if isinstance(message, LeadView) and delivery.kind in TO_CUSTOMER:
-        _limit_mails(store, profile, delivery, message, found)
+        _limit_mails(store, profile, delivery, message, read)
         needs = (message.customer.email or "",)
     elif isinstance(message, LeadView):
         needs = message.channels
-    if found.document is not None:
-        _check_document(found, found.document, needs)
+    if read.document is not None:
+        _check_document(read, read.document, needs)
     first = isinstance(message, LeadView) and not message.resend
-    return PreparedDelivery(message, found.document, needs, first)
+    return PreparedDelivery(message, read.document, needs, first)
 
 
-def _message(profile: Profile, delivery: DueDelivery, found: LeadToDeliver) -> DeliveredMessage:
+def _message(profile: Profile, delivery: DueDelivery, read: LeadToDeliver) -> DeliveredMessage:
     """What a delivery says, from the lead as it is now. Raises DeliveryDropped if nothing is left to send."""
-    lead = found.lead
+    lead = read.lead
     if lead is None:
         raise DeliveryDropped("there is no such lead")
     if delivery.kind == "erasure":
@@ -74,26 +88,26 @@ def _message(profile: Profile, delivery: DueDelivery, found: LeadToDeliver) -> D
         events = lead.stored.consents
         withdrawn = next((event.channels for event in events if str(event.number) == delivery.event_id), ())
         return lead_view(lead, profile, resend=True, withdrawn=cast(tuple[Channel, ...], withdrawn))
-    return lead_view(lead, profile, resend=found.history.arrived, because_of=delivery.event_id)
+    return lead_view(lead, profile, resend=read.history.arrived, because_of=delivery.event_id)
 
 
-def _limit_mails(store: Store, profile: Profile, delivery: DueDelivery, view: LeadView, found: LeadToDeliver) -> None:
+def _limit_mails(store: Store, profile: Profile, delivery: DueDelivery, view: LeadView, read: LeadToDeliver) -> None:
     """Raises DeliveryDropped if the customer got too many mails. Anybody can request visits with any address."""
-    assert found.lead is not None, "a view is of a lead"
+    assert read.lead is not None, "a view is of a lead"
     email = normal_email(view.customer.email or "")
     if not email:
         return
     with store.read(profile.id) as tx:
-        before = count_mails_before(tx, delivery, email, found.lead.stored.lead.caller, MAILS_WITHIN)
+        before = count_mails_before(tx, delivery, email, read.lead.stored.lead.caller, MAILS_WITHIN)
     if before >= MOST_MAILS:
         raise DeliveryDropped(f"this address got {MOST_MAILS} such mails within 24 hours")
 
 
-def _check_document(found: LeadToDeliver, document: StoredDocument, allowed: Sequence[str]) -> None:
+def _check_document(read: LeadToDeliver, document: StoredDocument, allowed: Sequence[str]) -> None:
     """Raises DeliveryDropped or NeedsNewId if a stored document must not be sent as it is."""
-    if found.history.superseded:
+    if read.history.superseded:
         raise DeliveryDropped("a later delivery of this lead, with all of it, has arrived")
     if not set(document.needs).issubset(allowed):
         raise NeedsNewId("what may be sent has changed: sent again under another id")
-    if document.first and found.history.arrived:
+    if document.first and read.history.arrived:
         raise NeedsNewId("the lead has arrived since it was made: sent again under another id")

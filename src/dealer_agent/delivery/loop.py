@@ -23,31 +23,18 @@ from typing import TypeVar
 import structlog
 
 from dealer_agent.dealers.routing import TO_CUSTOMER, UNKNOWN_CHANNEL, channel_kinds
-from dealer_agent.delivery.attempt import (
-    DeliveryDropped,
-    End,
-    Lease,
-    NeedsNewId,
-    NotDelivered,
-    dropped,
-    end_of_failure,
-)
-from dealer_agent.delivery.delivery_content import prepare_delivery
+from dealer_agent.delivery.attempt import DeliveryDropped, End, Lease, NeedsNewId, NotDelivered, dropped, end_of_failure
+from dealer_agent.delivery.delivery_content import prepare_delivery, read_leads
 from dealer_agent.delivery.outlets import DealerOutlets
 from dealer_agent.delivery.slots import Breaker, share_slots
+from dealer_agent.encryption.errors import EncryptionError
 from dealer_agent.jobs.loop import Looks, words_of
 from dealer_agent.storage.deliveries import outbox
 from dealer_agent.storage.deliveries.outbox import DueDelivery, Receiver
 from dealer_agent.storage.deliveries.sent_deliveries import StoredDocument
-from dealer_agent.storage.errors import (
-    DatabaseFailure,
-    DealerUnknown,
-    KeyMissing,
-    LeaseLost,
-    StorageError,
-    WrongKey,
-)
+from dealer_agent.storage.errors import DatabaseFailure, DealerUnknown, KeyMissing, LeaseLost, StorageError, WrongKey
 from dealer_agent.storage.leads.lead_job import Job
+from dealer_agent.storage.leads.lead_record import LeadToDeliver
 from dealer_agent.storage.leads.lead_writer import STORE_SECONDS, LeadWriter
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import OpenSpan, Transaction, current_span
@@ -69,6 +56,8 @@ FAILING_CONCURRENCY = 32
 """The most deliveries in progress to all such channels together."""
 READ_AT_ONCE = 16
 """The most dealers whose due receivers are read in one turn."""
+LEADS_AT_ONCE = 16
+"""The most deliveries whose leads are read in one transaction. It bounds how long the first waits for the others."""
 READ_AGAIN_SECONDS = 0.2
 """The due receivers of a dealer are read again after this time at the earliest: the query reads all that waits."""
 READS_AGAIN_A_SECOND = 50
@@ -120,11 +109,15 @@ class DealerQueue:
 
 @dataclass(eq=False)
 class Sending:
-    """A delivery in progress. While its result is being recorded, the channel may get another one."""
+    """A delivery in progress. While its result is being recorded, the channel may get another one.
+
+    `leads` has what it and others are made from, by the ids of the deliveries.
+    """
 
     queue: DealerQueue
     dealer: DealerOutlets
     delivery: DueDelivery
+    leads: asyncio.Future[dict[str, LeadToDeliver | EncryptionError]]
     is_being_recorded: bool = False
 
     @property
@@ -290,11 +283,14 @@ class DeliveryLoop:
             self._put_off(queue, fault)
             return
         queue.wrong_until = None
-        for delivery in leased:
-            sending = Sending(queue, dealer, delivery)
-            task = asyncio.create_task(self._deliver(sending))
-            self._in_progress[task] = sending
-            task.add_done_callback(self._ended)
+        for first in range(0, len(leased), LEADS_AT_ONCE):
+            together = leased[first : first + LEADS_AT_ONCE]
+            leads = asyncio.ensure_future(asyncio.to_thread(read_leads, self.store, dealer.profile, together))
+            for delivery in together:
+                sending = Sending(queue, dealer, delivery, leads)
+                task = asyncio.create_task(self._deliver(sending))
+                self._in_progress[task] = sending
+                task.add_done_callback(self._ended)
         counts = Counter(delivery.receiver for delivery in leased)
         # A receiver with fewer deliveries than its limit has no more.
         queue.due.difference_update(receiver for receiver, limit in limits.items() if counts[receiver] < limit)
@@ -360,7 +356,10 @@ class DeliveryLoop:
         delivery, settings = sending.delivery, sending.dealer.settings
         lease = Lease(delivery, settings.lease_seconds, None, partial(self._write, dealer_id))
         try:
-            document, is_new = await asyncio.to_thread(self._rendered, sending)
+            # Shielded: the tasks of the other deliveries wait for it too.
+            leads = await asyncio.shield(sending.leads)
+            # Taken out: the data of a customer need not stay in memory until all have been sent.
+            document, is_new = await asyncio.to_thread(self._rendered, sending, leads.pop(delivery.delivery_id))
             lease.new_document = document if is_new else None
             note = await sending.dealer.outlets[delivery.receiver].send(delivery, document.content, lease)
         except asyncio.CancelledError:
@@ -393,10 +392,10 @@ class DeliveryLoop:
             end = End("sent", "info", "delivery sent", details, partial(outbox.settle_sent, note=note))
         await self._record(sending, end)
 
-    def _rendered(self, sending: Sending) -> tuple[StoredDocument, bool]:
+    def _rendered(self, sending: Sending, read: LeadToDeliver | EncryptionError) -> tuple[StoredDocument, bool]:
         """The document, and whether it is new. Raises DeliveryDropped for a mail to a customer that is out of date."""
         dealer, delivery = sending.dealer, sending.delivery
-        prepared = prepare_delivery(self.store, dealer.profile, delivery)
+        prepared = prepare_delivery(self.store, dealer.profile, delivery, read)
         if prepared.stored is not None and delivery.kind not in TO_CUSTOMER:
             return prepared.stored, False
         content = dealer.outlets[delivery.receiver].render(delivery, prepared.message)

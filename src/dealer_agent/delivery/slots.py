@@ -29,11 +29,11 @@ def share_slots(
         dealer_id: deque((receiver, capacity) for receiver, capacity in receivers.items() if capacity > 0)
         for dealer_id, receivers in capacities.items()
     }
-    queue = [(used.get(dealer_id, 0), place, dealer_id) for place, dealer_id in enumerate(turns)]
+    queue = [(used.get(dealer_id, 0), position, dealer_id) for position, dealer_id in enumerate(turns)]
     heapify(queue)
     shares: dict[str, dict[Receiver, int]] = {}
     while queue:
-        has, place, dealer_id = heappop(queue)
+        has, position, dealer_id = heappop(queue)
         if has >= min(of_dealer, free):
             break  # The others have as many or more.
         if not turns[dealer_id]:
@@ -44,7 +44,7 @@ def share_slots(
         free -= 1
         if capacity > 1:
             turns[dealer_id].append((receiver, capacity - 1))
-        heappush(queue, (has + 1, place, dealer_id))
+        heappush(queue, (has + 1, position, dealer_id))
     return shares
 
 

@@ -36,12 +36,12 @@ class _Key:
         return AESGCM(_derived(self._key, b"encryption"))
 
     @cached_property
-    def lookup(self) -> bytes:
-        return _derived(self._key, b"lookup")
+    def lookup(self) -> hmac.HMAC:
+        return hmac.new(_derived(self._key, b"lookup"), digestmod=sha256)
 
     @cached_property
-    def mac(self) -> bytes:
-        return _derived(self._key, b"mac")
+    def mac(self) -> hmac.HMAC:
+        return hmac.new(_derived(self._key, b"mac"), digestmod=sha256)
 
 
 def _derived(key: bytes, use: bytes) -> bytes:
@@ -84,12 +84,12 @@ class Cipher:
         """Reads the keys from their source. Returns whether they changed. Raises InvalidKeys and keeps the old keys."""
         if self._reload is None:
             return False
-        found = self._reload()
-        if found == self._keys.keyring:
+        keyring = self._reload()
+        if keyring == self._keys.keyring:
             return False
-        if self.keyring.permanent is not None and found.permanent != self.keyring.permanent:
+        if self.keyring.permanent is not None and keyring.permanent != self.keyring.permanent:
             raise InvalidKeys("has another permanent secret, or none: put the right one back from your backup")
-        self._keys = _Keys(found)
+        self._keys = _Keys(keyring)
         return True
 
     def pinned(self) -> "Cipher":
@@ -201,6 +201,9 @@ def _with_length(part: str) -> bytes:
     return len(encoded).to_bytes(4) + encoded
 
 
-def _authenticated(key: bytes, data: bytes, context: tuple[str, ...]) -> bytes:
+def _authenticated(keyed: hmac.HMAC, data: bytes, context: tuple[str, ...]) -> bytes:
     encoded = _encoded(context)
-    return hmac.digest(key, len(encoded).to_bytes(4) + encoded + data, sha256)
+    # A copy of what has hashed the key already. `hmac.digest` takes longer, and lets other threads run meanwhile.
+    code = keyed.copy()
+    code.update(len(encoded).to_bytes(4) + encoded + data)
+    return code.digest()

@@ -49,10 +49,10 @@ def is_password(password: str, password_hash: str) -> bool:
 
 def read_password_hash(value: str) -> str:
     """A hash that `hash_password` could have made. Bounds the memory and the time to check it. Raises ValueError."""
-    found = _HASH.fullmatch(value)
-    if found is None:
+    match = _HASH.fullmatch(value)
+    if match is None:
         raise ValueError("is not an Argon2id hash; make one with `dealer-agent feeds password`")
-    memory, iterations, lanes = map(int, found.groups())
+    memory, iterations, lanes = map(int, match.groups())
     if not (
         _LEAST_MEMORY_KIB <= memory <= _MOST_MEMORY_KIB
         and 1 <= iterations <= _MOST_ITERATIONS

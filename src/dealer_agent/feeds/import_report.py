@@ -83,7 +83,7 @@ class ImportReport(Struct, frozen=True, kw_only=True):
 def report_of(feed: ParsedFeed, done: ImportResult | None, findings: Sequence[FeedFinding] = ()) -> ImportReport:
     """The report about a file that was read. `findings` are those of a file that was refused, else those of `done`."""
     counts = feed.counts
-    shown = (
+    kinds = (
         ("Refused rows", feed.refused, counts.refused),
         ("Repeated rows", tuple(map(_repeated_row, feed.repeated_vins[:MOST_ROW_PROBLEMS])), counts.repeated_vins),
         ("Worth a look", feed.warnings, counts.warnings),
@@ -94,7 +94,7 @@ def report_of(feed: ParsedFeed, done: ImportResult | None, findings: Sequence[Fe
         separator=_SEPARATORS.get(feed.delimiter or "", feed.delimiter or ""),
         columns_not_understood=feed.columns_not_understood,
         columns_withheld=feed.columns_withheld,
-        row_problems=tuple(RowsShown(title, rows[:MOST_ROW_PROBLEMS], count) for title, rows, count in shown if rows),
+        row_problems=tuple(RowsShown(title, rows[:MOST_ROW_PROBLEMS], count) for title, rows, count in kinds if rows),
         findings=tuple(findings) or (() if done is None else done.outcome.findings),
     )
     return report if done is None else _with_result(report, feed, done)

@@ -14,12 +14,12 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from dealer_agent.catalogue_loading.child_processes import end_reading
-from dealer_agent.catalogue_loading.snapshots import listing_policy
+from dealer_agent.catalogue_loading.listings import listing_policy
 from dealer_agent.config.feeds import FeedSettings
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.feeds.files.archives import unpack
 from dealer_agent.feeds.files.checks import CHECK_BY_ID, CheckRun, FeedChecks, FeedFinding
-from dealer_agent.feeds.files.counts import Comparison, FileCounts, StockChange, check_feed, shape_of
+from dealer_agent.feeds.files.counts import Comparison, FileCounts, ImportEffect, check_feed, shape_of
 from dealer_agent.feeds.files.feed import MOST_FILE_MIB, MOST_REPORTED, FeedError, ParsedFeed, RowProblem
 from dealer_agent.feeds.files.import_plan import Plan
 from dealer_agent.feeds.files.plausibility import Doubt
@@ -28,7 +28,14 @@ from dealer_agent.feeds.quarantine import Quarantine
 from dealer_agent.inventory.listing import ListingPolicy, Unit, UnitRecord, list_unit, listing_digest, vehicle_id_for
 from dealer_agent.storage.errors import FeedRefused
 from dealer_agent.storage.stock.reading import record_refused_import
-from dealer_agent.storage.stock.stock_import import ImportOutcome, ImportRow, Review, Scope, StockBefore, apply_import
+from dealer_agent.storage.stock.stock_import import (
+    FeedReview,
+    ImportOutcome,
+    ImportRow,
+    Scope,
+    StockBefore,
+    apply_import,
+)
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 
@@ -37,9 +44,9 @@ UNREADABLE = "unreadable"
 
 MOST_UNKNOWN_ROOFTOPS = 5
 MOST_COUNTED = 5_000
-"""The most units of a file whose values are counted. Of more, a regular sample is."""
+"""The most units of a file whose values are counted. In a larger file, a regular sample of units is counted."""
 MOST_COMPARED = 20_000
-"""The most changed units that are compared with the stock. Of more, a regular sample is."""
+"""The most changed units that are compared with the stock. If more changed, a regular sample of them is compared."""
 _PROGRESS_ROWS = 200
 
 _Item = TypeVar("_Item")
@@ -310,19 +317,19 @@ class _Rows:
                 continue
             position = len(self._numbers)
             self._numbers.append(number)
-            placed = self._placed(unit)
+            unit = self._with_rooftop(unit)
             noted = self.feed.doubts.get(unit.vin or unit.stock or "")
-            self.quarantine.add(position, placed, noted, is_ours=rooftop is not None)
-            vehicle_id = vehicle_id_for(placed)
-            listing = list_unit(placed, UnitRecord(vehicle_id, confirmed_at=self.at, changed_at=self.at), self.policy)
+            self.quarantine.add(position, unit, noted, is_ours=rooftop is not None)
+            vehicle_id = vehicle_id_for(unit)
+            listing = list_unit(unit, UnitRecord(vehicle_id, confirmed_at=self.at, changed_at=self.at), self.policy)
             self.by_rooftop[listing.rooftop] += 1
-            yield ImportRow(placed, vehicle_id, listing_digest(listing, placed.extras))
+            yield ImportRow(unit, vehicle_id, listing_digest(listing, unit.extras))
 
     def unit_at(self, position: int) -> Unit:
         """The unit of a row in the scope."""
-        return self._placed(self.feed.units[self._numbers[position]].unit)
+        return self._with_rooftop(self.feed.units[self._numbers[position]].unit)
 
-    def review(self, plan: Plan, stock: StockBefore) -> Review:
+    def review(self, plan: Plan, stock: StockBefore) -> FeedReview:
         """Checks the feed against the stock. Reads the stored units that the import changes or marks as sold.
 
         Leaves implausible units out of the plan.
@@ -332,15 +339,15 @@ class _Rows:
         comparison = Comparison()
         before = self.by_rooftop.copy()
         changed, weight = _sample(plan.changed, MOST_COMPARED)
-        sampled = {placed.vehicle_id for placed in changed}
-        returned = {placed.vehicle_id for placed in plan.back}
-        positions = {placed.vehicle_id: placed.position for placed in (*plan.changed, *plan.back)}
+        sampled = {row.vehicle_id for row in changed}
+        returned = {row.vehicle_id for row in plan.back}
+        positions = {row.vehicle_id: row.position for row in (*plan.changed, *plan.back)}
         jumps: dict[int, Doubt] = {}
-        for stored in stock.documents(list(positions)):
-            for vehicle_id, document in stored.items():
+        for documents in stock.documents(list(positions)):
+            for vehicle_id, document in documents.items():
                 position = positions[vehicle_id]
                 old = _unit.decode(document) if vehicle_id in sampled else None
-                # Of the others, only the price is compared: it is fast to read.
+                # Units outside the sample are compared by price only, which is fast to read.
                 before_price = (_price.decode(document) if old is None else old).selling_price or 0
                 prices = before_price, self.quarantine.prices[position]
                 if vehicle_id not in returned:
@@ -350,12 +357,12 @@ class _Rows:
                 if old is None:
                     continue
                 new = self.unit_at(position)
-                was, now = self.policy.rule_of(old).name, self.policy.rule_of(new).name
-                before[was] += weight
-                before[now] -= weight
-                comparison.add(old, new, moves=was != now)
+                old_rooftop, rooftop = self.policy.rule_of(old).name, self.policy.rule_of(new).name
+                before[old_rooftop] += weight
+                before[rooftop] -= weight
+                comparison.add(old, new, moves=old_rooftop != rooftop)
         self._count_others(plan, stock, before)
-        change = StockChange(
+        change = ImportEffect(
             for_sale=plan.before,
             after=plan.after,
             sold=len(plan.sold),
@@ -384,7 +391,7 @@ class _Rows:
         dealers = {*self.quarantine.dealers} - {*foreign.dealers}
         if stock.last_shape is not None:
             dealers |= {*stock.last_shape.dealers}
-        return Review(findings, shape_of(self.feed, sorted(dealers)), held, {*foreign.positions, *left_out})
+        return FeedReview(findings, shape_of(self.feed, sorted(dealers)), held, {*foreign.positions, *left_out})
 
     def _counts(self) -> FileCounts:
         """What the values of the file look like, counted in a sample of its units."""
@@ -398,10 +405,10 @@ class _Rows:
         """Removes the units that are new or back from the units of each rooftop, and adds those that are sold."""
         if not self._has_several_rooftops or plan.before == 0:
             return
-        for units in (plan.added, plan.back):
-            came, weight = _sample(units, MOST_COMPARED)
-            for placed in came:
-                before[self.policy.rule_of(self.unit_at(placed.position)).name] -= weight
+        for planned in (plan.added, plan.back):
+            rows, weight = _sample(planned, MOST_COMPARED)
+            for row in rows:
+                before[self.policy.rule_of(self.unit_at(row.position)).name] -= weight
         sold, weight = _sample(plan.sold, MOST_COMPARED)
         for stored in stock.units([unit.vehicle_id for unit in sold]):
             for old in stored.values():
@@ -420,7 +427,7 @@ class _Rows:
     def _has_several_rooftops(self) -> bool:
         return len(self.policy.rooftops) > 1
 
-    def _placed(self, unit: Unit) -> Unit:
+    def _with_rooftop(self, unit: Unit) -> Unit:
         """The unit, with the scope's rooftop as its last hint if it names no rooftop of the dealer."""
         if not self.rooftops or self.policy.rooftop_of(unit.rooftop_hints) is not None:
             return unit

@@ -82,13 +82,14 @@ class Quarantine:
         """Leaves out new units of other dealers.
 
         A dealer is another one if neither the settings nor an earlier file name it. If the stock has most of its units,
-        it is the same dealer under another name.
+        it is the same dealer under another name. Nothing is left out of a first file, because no earlier one says whose
+        units these are, nor of a file with more than MOST_DEALERS names: its column has places on the lot.
         """
-        known = set(() if stock.last_shape is None else stock.last_shape.dealers)
-        strange = {name: rows for name, rows in self._dealers.items() if fold(name) not in known}
+        earlier = set(() if stock.last_shape is None else stock.last_shape.dealers)
+        strange = {name: rows for name, rows in self._dealers.items() if fold(name) not in earlier}
         if not strange or len(self._dealers) > MOST_DEALERS:
             return Foreign()
-        if not known:
+        if not earlier:
             # If no row names one of several rooftops, the check `rooftops_unknown` says so.
             is_judged = len(self._policy.rooftops) == 1 or self._own_dealers
             if is_judged and len(self._dealers) + bool(self._own_dealers) > 1:
@@ -138,7 +139,7 @@ class Quarantine:
             return HeldRows(), ()
         held: dict[int, HeldUnit] = {}
         rows = chain(
-            ((placed.position, placed.vehicle_id) for placed in plan.added),
+            ((row.position, row.vehicle_id) for row in plan.added),
             ((position, unit.vehicle_id) for position, unit in plan.known_at.items()),
         )
         # Those with a decision or a row are looked at too: they may be hidden, or were doubted before.
@@ -225,11 +226,11 @@ class Quarantine:
         undecided = [each for each in held.values() if each.decision == "none"]
         new = [each for each in undecided if each.since == self._at]
         marked = sum(each.reason == "sold_words" for each in undecided)
-        for check, found, count in (
+        for check, units, count in (
             ("units_implausible", undecided, len(undecided) - marked),
             ("units_held", new, len(new)),
         ):
-            rows = [f"{each.name}: {each.sentence}" for each in found[:_ROWS]]
+            rows = [f"{each.name}: {each.sentence}" for each in units[:_ROWS]]
             named = " ".join(rows[:_NAMED]).rstrip(".")
             check_run.share(check, count, self._rows, named=named, rows=rows)
 
@@ -237,7 +238,7 @@ class Quarantine:
         self,
         held: Iterable[HeldUnit],
         decisions: dict[str, HeldUnit],
-        known: Collection[str],
+        ids: Collection[str],
         scope: tuple[str, ...],
         remember: timedelta,
     ) -> HeldRows:
@@ -249,14 +250,14 @@ class Quarantine:
                 continue
             if row.decision == "none" and row.released:
                 rows[vehicle_id] = row.as_released
-            elif row.decision == "none" or self._is_forgotten(row, known, remember):
+            elif row.decision == "none" or self._is_forgotten(row, ids, remember):
                 removed.append(vehicle_id)
         return HeldRows(tuple(rows.values()), tuple(removed))
 
-    def _is_forgotten(self, row: HeldUnit, known: Collection[str], remember: timedelta) -> bool:
+    def _is_forgotten(self, row: HeldUnit, ids: Collection[str], remember: timedelta) -> bool:
         is_old = row.decided_at is not None and row.decided_at < self._at - remember
         # A hidden unit that returns after months must not be published.
-        return is_old and row.decision == "released" and row.vehicle_id not in known
+        return is_old and row.decision == "released" and row.vehicle_id not in ids
 
     def _names(self, positions: Iterable[int]) -> list[str]:
         units = [self._unit_at(position) for position in sorted(positions)[:_ROWS]]

@@ -15,7 +15,7 @@ from dealer_agent.http_signatures.content_digest import check_digest, content_di
 from dealer_agent.http_signatures.errors import SignatureRefused
 from dealer_agent.http_signatures.fields import Fields, Headers
 from dealer_agent.http_signatures.keys import KeyRefused, PrivateKey, PublicKey, read_public_key
-from dealer_agent.http_signatures.signature_base import Request, Response, signature_base
+from dealer_agent.http_signatures.signature_base import Response, SignableRequest, signature_base
 from dealer_agent.http_signatures.signing import signed_fields
 from dealer_agent.http_signatures.web_bot_auth import GRACE_SECONDS, check_algorithm, signatures_with_tag
 
@@ -75,7 +75,7 @@ def directory_headers(
     `seconds`: how long the signatures are valid. The directory may be kept for a day at most.
     """
     headers = {"content-type": MEDIA_TYPE, "content-digest": content_digest(document)}
-    request = Request("GET", authority, PATH, "", ())
+    request = SignableRequest("GET", authority, PATH, "", ())
     fields = [(name.encode(), value.encode()) for name, value in headers.items()]
     times = {"created": int(now), "expires": int(now) + seconds}
     signatures = [
@@ -150,10 +150,10 @@ def lifetime(headers: Headers) -> int:
     control = (fields.value("cache-control") or "").lower()
     if re.search(r"\bno-(?:store|cache)\b", control):
         return SHORTEST_SECONDS
-    found = re.search(r"\bmax-age=\"?(\d{1,10})", control, re.ASCII)
+    match = re.search(r"\bmax-age=\"?(\d{1,10})", control, re.ASCII)
     age = fields.value("age") or ""
     seconds = (
-        USUAL_SECONDS if found is None else int(found[1]) - (int(age[:10]) if age.isascii() and age.isdecimal() else 0)
+        USUAL_SECONDS if match is None else int(match[1]) - (int(age[:10]) if age.isascii() and age.isdecimal() else 0)
     )
     return min(max(seconds, SHORTEST_SECONDS), LONGEST_SECONDS)
 
@@ -167,7 +167,7 @@ def _check_proofs(
     """Checks the signatures of the response with its own keys. Raises SignatureRefused for a wrong one."""
     if TAG not in (fields.value("signature-input") or ""):
         return
-    response = Response(200, headers, Request("GET", authority, PATH, "", ()))
+    response = Response(200, headers, SignableRequest("GET", authority, PATH, "", ()))
     for _, components, parameters, signature in signatures_with_tag(fields, TAG, MAX_KEYS):
         if ("@authority", {"req": True}) not in components:
             raise SignatureRefused("not_covered", 'it does not cover "@authority";req: cover it')

@@ -28,18 +28,18 @@ class Fields:
 
     def value(self, name: str) -> str | None:
         """The value of a field: its lines, joined with a comma (RFC 9421, section 2.1)."""
-        found = self._values.get(name.encode("latin-1", "replace"))
-        return None if found is None else found.strip(b" \t").decode("latin-1")
+        line = self._values.get(name.encode("latin-1", "replace"))
+        return None if line is None else line.strip(b" \t").decode("latin-1")
 
     def dictionary(self, name: str) -> Mapping[str, Any]:
         """The members of a dictionary field; empty if it is absent. Raises SignatureRefused.
 
         A member is a value with its parameters: `(value, parameters)`. That of an inner list is a list of such pairs.
         """
-        found = self._dictionaries.get(name)
-        if found is None:
-            found = self._dictionaries[name] = parse_dictionary(name, self.value(name), self._limit)
-        return found
+        members = self._dictionaries.get(name)
+        if members is None:
+            members = self._dictionaries[name] = parse_dictionary(name, self.value(name), self._limit)
+        return members
 
 
 def parse_dictionary(name: str, value: str | None, limit: int = MAX_FIELD_BYTES) -> Mapping[str, Any]:
@@ -57,7 +57,7 @@ def parse_dictionary(name: str, value: str | None, limit: int = MAX_FIELD_BYTES)
 
 
 def parse_text(name: str, value: str) -> str:
-    """The string that a field is. Raises SignatureRefused."""
+    """The string in a field whose value is a structured string. Raises SignatureRefused."""
     try:
         return read_text(value)
     except ValueError:

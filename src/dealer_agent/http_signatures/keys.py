@@ -148,12 +148,12 @@ def read_private_key(data: bytes) -> PrivateKey:
         jwk = msgspec.json.decode(data, type=dict[str, Any])
         if (jwk.get("kty"), jwk.get("crv")) != ("OKP", "Ed25519"):
             raise KeyRefused("is not a JWK of an Ed25519 key: for other types, use a PEM file")
-        found = private_key_of(ed25519.Ed25519PrivateKey.from_private_bytes(decode(jwk.get("d"))))
+        key = private_key_of(ed25519.Ed25519PrivateKey.from_private_bytes(decode(jwk.get("d"))))
     except (ValueError, RecursionError) as error:
         raise error if isinstance(error, KeyRefused) else KeyRefused("is not a private JWK: make a new key") from None
-    if "x" in jwk and jwk["x"] != found.jwk["x"]:
+    if "x" in jwk and jwk["x"] != key.jwk["x"]:
         raise KeyRefused("is a JWK whose `x` and `d` do not belong together: make a new key")
-    return found
+    return key
 
 
 def private_key_of(key: object) -> PrivateKey:
@@ -218,8 +218,8 @@ def _public_key(jwk: Mapping[str, Any]) -> tuple[str, tuple[str, ...], _Public]:
 
 
 def _curve_name(key: ec.EllipticCurvePublicKey | ec.EllipticCurvePrivateKey) -> str:
-    for name, of in _CURVES.items():
-        if isinstance(key.curve, type(of.curve)):
+    for name, curve in _CURVES.items():
+        if isinstance(key.curve, type(curve.curve)):
             return name
     raise KeyRefused(_OTHER_CURVE)
 

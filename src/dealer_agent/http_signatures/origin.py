@@ -17,10 +17,10 @@ def parse_origin(text: str) -> str | None:
     """
     if len(text) > MAX_ORIGIN_LENGTH or not text.isascii() or not text.startswith("https://"):
         return None
-    found = _HOST_AND_PORT.fullmatch(text.removeprefix("https://").removesuffix("/").lower())
-    if found is None:
+    match = _HOST_AND_PORT.fullmatch(text.removeprefix("https://").removesuffix("/").lower())
+    if match is None:
         return None
-    host, port = found["host"], int(found["port"] or 443)
+    host, port = match["host"], int(match["port"] or 443)
     try:
         if host.startswith("["):
             host = f"[{IPv6Address(host[1:-1]).compressed}]"

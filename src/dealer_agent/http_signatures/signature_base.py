@@ -18,7 +18,7 @@ Component = tuple[str, Mapping[str, Any]]
 _DEFAULT_PORTS = {"https": ":443", "http": ":80"}
 
 
-class Request(NamedTuple):
+class SignableRequest(NamedTuple):
     """A request. `path` and `query` are as they were sent, percent-encoded; the query has no question mark."""
 
     method: str
@@ -34,11 +34,11 @@ class Response(NamedTuple):
 
     status: int
     headers: Headers
-    request: Request
+    request: SignableRequest
 
 
 def signature_base(
-    components: Sequence[Component], parameters: Mapping[str, Any], message: Request | Response, fields: Fields
+    components: Sequence[Component], parameters: Mapping[str, Any], message: SignableRequest | Response, fields: Fields
 ) -> bytes:
     """The text that is signed. `fields` are those of the message. Raises SignatureRefused."""
     if len(components) > MAX_COMPONENTS:
@@ -64,7 +64,7 @@ def signature_base(
     return text.encode()
 
 
-def _value(name: str, of: Mapping[str, Any], message: Request | Response, fields: Fields) -> str:
+def _value(name: str, of: Mapping[str, Any], message: SignableRequest | Response, fields: Fields) -> str:
     """The value of a component. Raises SignatureRefused."""
     if of.get("req") is True and isinstance(message, Response):
         rest = {parameter: value for parameter, value in of.items() if parameter != "req"}
@@ -93,7 +93,7 @@ def _value(name: str, of: Mapping[str, Any], message: Request | Response, fields
     return write_member(member)
 
 
-def _derived(name: str, of: Mapping[str, Any], message: Request | Response) -> str:
+def _derived(name: str, of: Mapping[str, Any], message: SignableRequest | Response) -> str:
     if isinstance(message, Response):
         if name == "@status" and not of:
             return str(message.status)
@@ -119,7 +119,7 @@ def _derived(name: str, of: Mapping[str, Any], message: Request | Response) -> s
     raise _unsupported(name, of)
 
 
-def _authority(request: Request) -> str:
+def _authority(request: SignableRequest) -> str:
     return request.authority.lower().removesuffix(_DEFAULT_PORTS.get(request.scheme, "no port"))
 
 
@@ -136,7 +136,7 @@ def _query_parameter(of: Mapping[str, Any], query: str) -> str:
     values = [value for key, value in pairs if key == unquote_plus(name)]
     if len(values) != 1:
         raise SignatureRefused(
-            "wrong_signature", "The query does not have a covered parameter exactly once: cover @query."
+            "wrong_signature", f"The query must have the covered parameter {name!a:.100} exactly once: cover @query."
         )
     return quote(values[0], safe="*").replace("~", "%7E")
 

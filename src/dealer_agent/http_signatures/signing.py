@@ -8,7 +8,7 @@ from typing import Any
 from dealer_agent.http_signatures.content_digest import content_digest
 from dealer_agent.http_signatures.fields import Fields, Headers
 from dealer_agent.http_signatures.keys import PrivateKey, encode
-from dealer_agent.http_signatures.signature_base import Component, Request, Response, signature_base
+from dealer_agent.http_signatures.signature_base import Component, Response, SignableRequest, signature_base
 from dealer_agent.http_signatures.structured_fields import write_member
 from dealer_agent.http_signatures.web_bot_auth import TAG
 
@@ -18,7 +18,7 @@ LIFE_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Signer:
+class RequestSigner:
     """Signs requests. `origin` is where the agent publishes its key directory, such as `https://agent.example`."""
 
     key: PrivateKey
@@ -39,7 +39,7 @@ class Signer:
         if body:
             headers["content-digest"] = content_digest(body)
             components.append(("content-digest", {}))
-        request = Request(
+        request = SignableRequest(
             method, authority, path, query, [(name.encode(), value.encode()) for name, value in headers.items()]
         )
         parameters = {
@@ -55,7 +55,7 @@ class Signer:
 
 def signed_fields(
     signatures: Sequence[tuple[str, PrivateKey, Sequence[Component], Mapping[str, Any]]],
-    message: Request | Response,
+    message: SignableRequest | Response,
     headers: Headers,
 ) -> dict[str, str]:
     """The fields signature-input and signature: of label, key, components and parameters of each signature."""

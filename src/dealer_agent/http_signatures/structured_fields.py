@@ -44,17 +44,17 @@ def read_dictionary(text: str) -> dict[str, Any]:
         return members
     text, at = text.rstrip(" \t"), 0
     while True:
-        found = _KEY.match(text, at)
-        if found is None or found[0] in members:
-            raise ValueError("no new name of a member")
-        at = found.end()
+        name = _KEY.match(text, at)
+        if name is None or name[0] in members:
+            raise ValueError("the name of a member is missing or there twice")
+        at = name.end()
         member: Any = True
         if text.startswith("=(", at):
             member, at = _read_inner_list(text, at + 2)
         elif text.startswith("=", at):
             member, at = _read_bare(text, at + 1)
         parameters, at = _read_parameters(text, at)
-        members[found[0]] = (member, parameters)
+        members[name[0]] = (member, parameters)
         if at == len(text):
             return members
         separator = _SEPARATOR.match(text, at)
@@ -108,27 +108,27 @@ def _read_inner_list(text: str, at: int) -> tuple[list[Any], int]:
 def _read_parameters(text: str, at: int) -> tuple[dict[str, Any], int]:
     """The parameters from a position on, and the position after them. Raises ValueError."""
     parameters: dict[str, Any] = {}
-    while text.startswith(";", at) and (found := _PARAMETER.match(text, at)):
-        name = found["name"]
+    while text.startswith(";", at) and (match := _PARAMETER.match(text, at)):
+        name = match["name"]
         if name in parameters:
             raise ValueError("a parameter twice")
-        parameters[name] = True if found.lastgroup == "name" else _value(found)
-        at = found.end()
+        parameters[name] = True if match.lastgroup == "name" else _value(match)
+        at = match.end()
     return parameters, at
 
 
 def _read_bare(text: str, at: int) -> tuple[Any, int]:
     """The value at a position, and the position after it. Raises ValueError."""
-    found = _BARE.match(text, at)
-    if found is None:
+    match = _BARE.match(text, at)
+    if match is None:
         raise ValueError("no value")
-    return _value(found), found.end()
+    return _value(match), match.end()
 
 
-def _value(found: re.Match[str]) -> Any:
+def _value(match: re.Match[str]) -> Any:
     """The Python value of a matched item."""
-    kind = found.lastgroup
-    value = found[kind]  # type: ignore[index]
+    kind = match.lastgroup
+    value = match[kind]  # type: ignore[index]
     if kind == "text":
         return _ESCAPED.sub(r"\1", value) if "\\" in value else value
     if kind == "number":

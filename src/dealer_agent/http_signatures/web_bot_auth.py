@@ -13,7 +13,7 @@ from dealer_agent.http_signatures.errors import SignatureRefused
 from dealer_agent.http_signatures.fields import Fields, parse_text
 from dealer_agent.http_signatures.keys import PublicKey
 from dealer_agent.http_signatures.origin import parse_origin
-from dealer_agent.http_signatures.signature_base import Component, Request, signature_base
+from dealer_agent.http_signatures.signature_base import Component, SignableRequest, signature_base
 
 TAG = "web-bot-auth"
 GRACE_SECONDS = 60.0
@@ -73,9 +73,9 @@ class _Found(NamedTuple):
 
 
 def verify_request(
-    request: Request, now: float, find_keys: Callable[[str], KnownKeySet | None]
+    request: SignableRequest, now: float, find_keys: Callable[[str], KnownKeySet | None]
 ) -> Verified | UnknownKeys | None:
-    """Who has signed a request. `now` is in seconds since 1970; `find_keys` finds the keys of an origin.
+    """The signer of a request. `now` is in seconds since 1970; `find_keys` finds the keys of an origin.
 
     Returns None for a request that has no signature with the tag of Web Bot Auth, or one that names no key directory.
     Raises SignatureRefused. Only the first such signature counts.

@@ -11,7 +11,7 @@ from msgspec import UNSET, Struct
 from msgspec.structs import asdict
 
 from dealer_agent.inventory.canonical_words.query import canonical_terms
-from dealer_agent.inventory.canonical_words.tables import known, known_model
+from dealer_agent.inventory.canonical_words.tables import find_canonical, usual_model
 from dealer_agent.inventory.catalogue import Catalogue
 from dealer_agent.protocol.requests import Filters
 
@@ -22,7 +22,7 @@ PRICE_BANDS = (5_000, 10_000, 15_000, 20_000, 25_000, 30_000, 40_000, 50_000, 75
 """The limits of price bands, in whole US dollars."""
 
 
-class Asked(NamedTuple):
+class AskedValues(NamedTuple):
     """The words of a search, its price band, and the names of its filters."""
 
     make: frozenset[str]
@@ -32,7 +32,7 @@ class Asked(NamedTuple):
     filters: frozenset[str]
 
 
-def asked_for(filters: Filters, catalogue: Catalogue | None) -> Asked:
+def asked_for(filters: Filters, catalogue: Catalogue | None) -> AskedValues:
     """The words of a filter block. Without the catalogue, words of the stock are OTHER."""
 
     def words(field: str, texts: Iterable[str]) -> set[str]:
@@ -43,7 +43,7 @@ def asked_for(filters: Filters, catalogue: Catalogue | None) -> Asked:
         make |= canonical_terms("make", filters.query)
         body |= canonical_terms("body", filters.query)
     model = {_model(make, text, catalogue) for text in list(filters.model or ())[:MOST_VALUES]}
-    return Asked(
+    return AskedValues(
         make=frozenset(make),
         model=frozenset(model),
         body=frozenset(body),
@@ -79,7 +79,7 @@ def has_price(filters: Filters) -> bool:
 
 
 def _word(field: str, text: str, catalogue: Catalogue | None) -> str:
-    return known(field, text) or _stocked(field, text, catalogue) or OTHER
+    return find_canonical(field, text) or _stocked(field, text, catalogue) or OTHER
 
 
 def _model(makes: set[str], text: str, catalogue: Catalogue | None) -> str:
@@ -87,7 +87,7 @@ def _model(makes: set[str], text: str, catalogue: Catalogue | None) -> str:
     if len(makes) != 1:
         return _stocked("model", text, catalogue) or OTHER
     (make,) = makes
-    return f"{make}: {known_model(make, text) or _stocked('model', text, catalogue) or OTHER}"
+    return f"{make}: {usual_model(make, text) or _stocked('model', text, catalogue) or OTHER}"
 
 
 def _stocked(field: str, text: str, catalogue: Catalogue | None) -> str | None:

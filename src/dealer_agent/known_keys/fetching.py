@@ -21,14 +21,14 @@ class FetchFailed(Exception):  # noqa: N818 - says what happened.
     """Nothing was fetched. The message says why, and has no text of the other side."""
 
 
-class Fetched(NamedTuple):
+class KeyResponse(NamedTuple):
     """A response with the status 200."""
 
     headers: Headers
     body: bytes
 
 
-async def fetch(url: str, rule: AddressRule) -> Fetched:
+async def fetch(url: str, rule: AddressRule) -> KeyResponse:
     """The response of an https URL, or of an http URL of this machine. It follows no redirects. Raises FetchFailed."""
     try:
         is_secure = url.startswith("https://") or is_this_machine(urlsplit(url).hostname or "")
@@ -48,7 +48,7 @@ async def fetch(url: str, rule: AddressRule) -> Fetched:
         raise FetchFailed(f"the connection failed ({type(error).__name__}): look at its server") from None
 
 
-async def _fetch(url: str, rule: AddressRule) -> Fetched:
+async def _fetch(url: str, rule: AddressRule) -> KeyResponse:
     headers = {"Accept": ACCEPTED, "Accept-Encoding": "identity"}
     async with (
         http_client(rule, timeout=SECONDS, trust_env=False) as client,
@@ -63,4 +63,4 @@ async def _fetch(url: str, rule: AddressRule) -> Fetched:
             body += piece
             if len(body) > MAX_BYTES:
                 raise FetchFailed(f"it sent more than {MAX_BYTES} bytes: publish fewer keys")
-        return Fetched([(name.lower(), value) for name, value in response.headers.raw], bytes(body))
+        return KeyResponse([(name.lower(), value) for name, value in response.headers.raw], bytes(body))

@@ -6,12 +6,12 @@ from urllib.parse import urlsplit
 from dealer_agent.callers.access_token import read_keys
 from dealer_agent.callers.issuer_metadata import jwks_url_in, metadata_urls
 from dealer_agent.config.issuers import KEY_SET_AT, METADATA_OF, read_secure_address
-from dealer_agent.known_keys.fetching import Fetched, FetchFailed, fetch
+from dealer_agent.known_keys.fetching import FetchFailed, KeyResponse, fetch
 from dealer_agent.known_keys.known import Resolver
 from dealer_agent.outgoing.addresses import AddressRule
 
 
-async def fetch_key_set(source: str, rule: AddressRule) -> Fetched:
+async def fetch_key_set(source: str, rule: AddressRule) -> KeyResponse:
     """The key set of a source in settings: at its URL, or named by the metadata of the issuer. Raises FetchFailed."""
     url = source.removeprefix(KEY_SET_AT)
     if source.startswith(METADATA_OF):

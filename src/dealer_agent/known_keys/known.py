@@ -25,7 +25,7 @@ from dealer_agent.http_signatures.directory import (
 )
 from dealer_agent.http_signatures.origin import parse_origin
 from dealer_agent.jobs.loop import Kind, Next
-from dealer_agent.known_keys.fetching import Fetched, FetchFailed, fetch
+from dealer_agent.known_keys.fetching import FetchFailed, KeyResponse, fetch
 from dealer_agent.outgoing.addresses import AddressRule
 from dealer_agent.storage.jobs import Job, hold_job
 from dealer_agent.storage.key_sets import (
@@ -68,7 +68,7 @@ SLOW_FETCH_WAITS = 360
 answer slowly, or never, use 3 of the FETCHES_AT_ONCE."""
 LONGEST_SOURCE = 1000
 
-Resolver = Callable[[str, AddressRule], Awaitable[Fetched]]
+Resolver = Callable[[str, AddressRule], Awaitable[KeyResponse]]
 """Fetches the JWK set of a source. Raises FetchFailed."""
 
 

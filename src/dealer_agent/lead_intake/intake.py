@@ -13,22 +13,15 @@ from msgspec import UNSET, Struct
 from dealer_agent.callers import Caller
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.catalogue import Catalogue
-from dealer_agent.lead_intake.lead_transaction import LeadTransaction
+from dealer_agent.lead_intake.lead_transaction import LeadTransaction, keys_of_lead
 from dealer_agent.leads.received_lead import PreparedLead, accept_lead
 from dealer_agent.leads.statuses import DUPLICATE
 from dealer_agent.leads.timetable import Timetable
 from dealer_agent.protocol.errors import InternalError, ProtocolError, RateLimited
-from dealer_agent.protocol.response_bodies import SkillResponse
+from dealer_agent.protocol.response_bodies import SkillResult
 from dealer_agent.protocol.responses import LeadStatus
-from dealer_agent.storage.errors import (
-    DealerBlocked,
-    DealerUnknown,
-    QueueFull,
-    StorageError,
-    StoreClosed,
-    TokenRevoked,
-)
-from dealer_agent.storage.leads.lead_job import Buyer, Job, result_in_time
+from dealer_agent.storage.errors import DealerBlocked, DealerUnknown, QueueFull, StorageError, StoreClosed, TokenRevoked
+from dealer_agent.storage.leads.lead_job import Buyer, Job, Seeks, result_in_time
 from dealer_agent.storage.leads.lead_writer import LeadWriter
 from dealer_agent.storage.leads.stored_leads import record_refusal
 from dealer_agent.storage.store import Store
@@ -71,7 +64,7 @@ class LeadIntake:
         """What transactions of the dealer's leads need."""
         return self._context
 
-    async def submit(self, lead: PreparedLead, catalogue: Catalogue, now: datetime, seconds: float) -> SkillResponse:
+    async def submit(self, lead: PreparedLead, catalogue: Catalogue, now: datetime, seconds: float) -> SkillResult:
         """Stores a lead with its consent, its visit and its deliveries, and answers it.
 
         A lead that waits for the database for `seconds` is cancelled: raises InternalError, and nothing is stored. So
@@ -82,7 +75,7 @@ class LeadIntake:
         """
         job = self.lead_job(lead, catalogue, now)
         try:
-            answer = await self.write(job, lead.caller, now, seconds)
+            answer = await self.write(job, lead.caller, now, seconds, lambda tx: keys_of_lead(tx, lead))
         except (DealerUnknown, TokenRevoked, RateLimited):
             self._on_result("refused")
             raise
@@ -95,13 +88,15 @@ class LeadIntake:
             raise answer
         return answer
 
-    async def write(self, job: Job[Result], caller: Caller, now: datetime, seconds: float) -> Result:
+    async def write(
+        self, job: Job[Result], caller: Caller, now: datetime, seconds: float, seeks: Seeks | None = None
+    ) -> Result:
         """The result of a job that a request needs, when it is durable. Raises as `submit`, and the errors of the job.
 
-        A job that waits for the database for `seconds` is cancelled.
+        A job that waits for the database for `seconds` is cancelled. `seeks` returns the keys that it looks for.
         """
         try:
-            submitted = self._writer.submit(self._context.profile.id, job, now, Buyer(caller.token_id))
+            submitted = self._writer.submit(self._context.profile.id, job, now, Buyer(caller.token_id), seeks=seeks)
             return await _in_time(submitted, seconds)
         except QueueFull:
             raise RateLimited(RETRY_SECONDS, because="Too many requests wait for the dealer's database.") from None
@@ -109,7 +104,7 @@ class LeadIntake:
             structlog.get_logger().error("request not stored", dealer=self._context.profile.id, problem=str(failure))
             raise InternalError(NOT_STORED) from None
 
-    def lead_job(self, lead: PreparedLead, catalogue: Catalogue, now: datetime) -> Job[SkillResponse | ProtocolError]:
+    def lead_job(self, lead: PreparedLead, catalogue: Catalogue, now: datetime) -> Job[SkillResult | ProtocolError]:
         """The job that stores a lead. Raises ProtocolError for a lead to refuse, if it has no idempotency key."""
         accepted = accept_lead(lead, catalogue, now) if lead.request.idempotency_key is UNSET else None
         return lambda tx: LeadTransaction(tx, self._context, catalogue, lead, accepted).store()
@@ -167,7 +162,7 @@ class _Receipt(Struct):
     status: LeadStatus
 
 
-def _result_of(answer: SkillResponse | ProtocolError) -> str:
+def _result_of(answer: SkillResult | ProtocolError) -> str:
     """What became of a lead that was answered. With an error, it was stored without a time for its visit."""
     if isinstance(answer, ProtocolError):
         return "accepted"

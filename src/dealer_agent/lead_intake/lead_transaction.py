@@ -42,12 +42,13 @@ from dealer_agent.leads.statuses import DUPLICATE, RECEIVED, UNAVAILABLE
 from dealer_agent.protocol.errors import AppointmentTimeUnavailable, IdempotencyConflict, ProtocolError
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.requests import VISIT_KIND_OF, Customer
-from dealer_agent.protocol.response_bodies import SkillResponse
+from dealer_agent.protocol.response_bodies import SkillResult
 from dealer_agent.protocol.responses import DealerContact, LeadStatus
 from dealer_agent.protocol.skill import LeadReceipt
 from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.storage.deliveries.outbox import enqueue
 from dealer_agent.storage.leads import idempotency, stored_leads
+from dealer_agent.storage.leads.prepared_statements import Sought
 from dealer_agent.storage.leads.quarantine import hold
 from dealer_agent.storage.leads.visits import Booked, booked_visits, visits_of
 from dealer_agent.storage.privacy.consents import (
@@ -57,7 +58,12 @@ from dealer_agent.storage.privacy.consents import (
     repeat_withdrawal_event,
     touch_lead,
 )
-from dealer_agent.storage.privacy.withdrawals import withdrawn_by_events, withdrawn_since
+from dealer_agent.storage.privacy.withdrawals import (
+    CONTACT_HASH,
+    withdrawal_hashes,
+    withdrawn_by_events,
+    withdrawn_since,
+)
 from dealer_agent.storage.transaction import Transaction
 from dealer_agent.visits.booking import VisitBooking, find_unavailable
 from dealer_agent.visits.notifications import IntakeContext, Notifications
@@ -65,7 +71,7 @@ from dealer_agent.visits.notifications import IntakeContext, Notifications
 MOST_LEADS_WITH_VISITS = 200
 """The most leads of a sender's customer that are searched for a test drive."""
 
-Result = SkillResponse | ProtocolError
+Result = SkillResult | ProtocolError
 
 
 class _StoredAnswer(Struct, omit_defaults=True):
@@ -79,6 +85,16 @@ class _StoredAnswer(Struct, omit_defaults=True):
     message: str | None = None
     without_a_time: str | None = None
     has_secret: bool = False
+
+
+def keys_of_lead(tx: Transaction, lead: PreparedLead) -> Sought:
+    """What a transaction looks for first. Of a new customer's first request no row has any of it."""
+    key = lead.request.idempotency_key
+    return {
+        idempotency.FINGERPRINT: () if key is UNSET else idempotency.fingerprints_of(tx, lead.key_scope, key),
+        stored_leads.CONTACT_HASH: stored_leads.hashes_of(tx, lead.contacts),
+        CONTACT_HASH: withdrawal_hashes(tx, lead.contacts),
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +133,12 @@ class LeadTransaction:
             answered = msgspec.json.decode(first.reply, type=_StoredAnswer)
             lead_without_a_time, has_secret = answered.without_a_time, answered.has_secret
             if lead_without_a_time is None:
-                return SkillResponse(bytes(answered.data), answered.message, is_repeated=True)
+                return SkillResult(bytes(answered.data), answered.message, is_repeated=True)
         if lead_without_a_time is None:
             lead_id, answer = self._store_lead()
         else:
             lead_id, answer = self._book_again(lead_without_a_time, has_secret=has_secret)
-        if isinstance(answer, SkillResponse):
+        if isinstance(answer, SkillResult):
             content = _StoredAnswer(msgspec.Raw(answer.data), answer.message)
         elif lead_without_a_time is None:
             content = _StoredAnswer(without_a_time=lead_id, has_secret="lead_secret" in answer.details)
@@ -148,21 +164,21 @@ class LeadTransaction:
         """
         request = self.lead.request.appointment
         assert request is not UNSET, "only a visit can have no time"
-        found, _ = find_vehicle(self.lead.request, self.catalogue)
+        vehicle, _ = find_vehicle(self.lead.request, self.catalogue)
         stored = stored_leads.get_lead(self.tx, lead_id)
-        assert stored is not None, "an answer is deleted with its lead"
+        assert stored is not None, "the record of an idempotency key is deleted with its lead"
         visits = visits_of(self.tx, lead_id)
-        waiting = find_unavailable(visits, request)
-        if waiting is None or cannot_be_driven(self.lead.request, found):
-            visit = self._booking.refuse(request, self._home(found))
+        without_time = find_unavailable(visits, request)
+        if without_time is None or cannot_be_driven(self.lead.request, vehicle):
+            visit = self._booking.refuse(request, self._home(vehicle))
         else:
-            earlier = visits if self.lead.is_trusted else [waiting]
-            visit = self._decide(found, earlier)
+            earlier = visits if self.lead.is_trusted else [without_time]
+            visit = self._decide(vehicle, earlier)
         if visit.status != UNAVAILABLE:
             addition = Addition(appointment=RequestedVisit(request, visit.reply))
             rooftop = self.context.timetable.rooftop(stored.lead.rooftop) or visit.rooftop
             self._add(stored.lead, addition, visit, rooftop, channels_of(stored, self.tx.now))
-        return lead_id, self._answer(lead_id, RECEIVED, visit.rooftop, found, visit, has_secret=has_secret)
+        return lead_id, self._answer(lead_id, RECEIVED, visit.rooftop, vehicle, visit, has_secret=has_secret)
 
     def _store_lead(self) -> tuple[str, Result]:
         """Stores a new lead or adds to an earlier one. Returns the id of this lead, and the response."""
@@ -301,24 +317,24 @@ class LeadTransaction:
         if again:
             repeat_withdrawal_event(self.tx, lead_id, again, by="dealer-agent", reason=REVOKED_BEFORE)
 
-    def _decide_visit(self, found: FoundVehicle, earlier: Sequence[VisitRecord] | None) -> VisitDecision | None:
+    def _decide_visit(self, vehicle: FoundVehicle, earlier: Sequence[VisitRecord] | None) -> VisitDecision | None:
         """The decision about the requested visit. `earlier` are the visits of the lead to which it is added."""
         request = self.lead.request.appointment
         if request is UNSET:
             return None
         if earlier is not None and not self.lead.is_trusted:
-            return self._booking.request_without_token(request, self._home(found), earlier)
-        return self._decide(found, earlier or ())
+            return self._booking.request_without_token(request, self._home(vehicle), earlier)
+        return self._decide(vehicle, earlier or ())
 
-    def _decide(self, found: FoundVehicle, earlier: Sequence[VisitRecord]) -> VisitDecision:
+    def _decide(self, vehicle: FoundVehicle, earlier: Sequence[VisitRecord]) -> VisitDecision:
         """The decision about the requested visit, as for a sender with a token."""
         request = self.lead.request.appointment
         assert request is not UNSET, "only a requested visit is decided"
         return self._booking.decide(
             request,
-            self._home(found),
+            self._home(vehicle),
             earlier,
-            vehicle_id=None if found is None else found.vehicle_id,
+            vehicle_id=None if vehicle is None else vehicle.vehicle_id,
             test_drives=self._test_drives,
         )
 
@@ -347,11 +363,11 @@ class LeadTransaction:
     def _notifications(self) -> Notifications:
         return Notifications(self.tx, self.context)
 
-    def _home(self, found: FoundVehicle) -> DealerRooftop | None:
+    def _home(self, vehicle: FoundVehicle) -> DealerRooftop | None:
         """The rooftop that has the vehicle. If none has it, the one that the buyer names."""
         timetable = self.context.timetable
-        if isinstance(found, Vehicle):
-            return timetable.rooftop(found.rooftop)
+        if isinstance(vehicle, Vehicle):
+            return timetable.rooftop(vehicle.rooftop)
         return None if self.lead.named_rooftop is None else timetable.named(self.lead.named_rooftop)
 
     def _gets_confirmation(self, channels: Collection[str], visit: VisitDecision) -> bool:
@@ -399,4 +415,4 @@ class LeadTransaction:
             dealer=DealerContact(department.rooftop, department.phone or UNSET),
             lead_secret=secret,
         )
-        return SkillResponse(msgspec.json.encode(receipt), words)
+        return SkillResult(msgspec.json.encode(receipt), words)

@@ -106,7 +106,9 @@ def render_adf(message: DeliveredMessage) -> bytes:
 def _template() -> Template:
     """The template of the document, with its filters."""
     loader = PackageLoader("dealer_agent.leads")
-    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, finalize=_line)
+    environment = Environment(
+        loader=loader, autoescape=True, auto_reload=False, undefined=StrictUndefined, finalize=_line
+    )
     environment.filters["required"] = lambda value: _line(value) or NOT_SPECIFIED
     environment.filters["visible"] = lambda values: list(filter(None, map(_line, values)))
     environment.filters["lines"] = lambda comments: escape("\n".join(chain.from_iterable(map(_fitting, comments))))

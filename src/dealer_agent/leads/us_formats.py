@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-import phonenumbers
-
 from dealer_agent.leads.lead_view import VisitTime
 from dealer_agent.protocol.timestamps import in_zone, zone_abbreviation
 
@@ -74,6 +72,9 @@ def zone_name(zone: str, moment: datetime) -> str:
 
 def phone_number(e164: str) -> str:
     """`+1 202-555-0140`, from a number in E.164 form."""
+    # Imported here, as in `protocol.formats`.
+    import phonenumbers
+
     number = phonenumbers.parse(e164, None)
     return phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.INTERNATIONAL)
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, Final
 
-from dealer_agent.mcp_tools.tools import TOOLS, Tool
+from dealer_agent.mcp_tools.tools import ALL_TOOLS, Tool
 from dealer_agent.mcp_tools.words import MOST_QUERY_WORDS, SkillError
 from dealer_agent.protocol.schemas import Schema
 from dealer_agent.protocol.skill import INVENTORY_SEARCH
@@ -65,12 +65,15 @@ def advised(tool: Tool, error: SkillError) -> SkillError:
 
 
 def _advised(tool: Tool, problem: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A problem whose message says where the argument belongs, or shows a right value."""
+    """A problem whose message says where the argument belongs, or shows a right value.
+
+    A text that is too long for `query` is probably a person's sentence.
+    """
     pointer, message = str(problem.get("instancePath", "")), str(problem.get("message", ""))
     if message.startswith(_UNKNOWN):
         message = _place(tool, pointer)
         if "/query" in message and len(str(problem.get("received", "")).split()) > MOST_QUERY_WORDS:
-            message += ", with one to three words; the limits of a sentence have filters of their own"
+            message += ", with one to three words; prices, years and other limits have their own filters"
     elif "received" in problem and (example := _example(tool, pointer, problem["received"])):
         message += f", such as {example}"
     return {**problem, "message": message}
@@ -90,7 +93,7 @@ def _place(tool: Tool, pointer: str) -> str:
             if bounds and not any(_words(each) & bounds for each in near):
                 return f"is not known here; there is only {places}"
             return f"is not known here; did you mean {places}?"
-    for other in sorted(TOOLS, key=lambda each: each.skill is not INVENTORY_SEARCH):
+    for other in sorted(ALL_TOOLS, key=lambda each: each.skill is not INVENTORY_SEARCH):
         if other is not tool and name in (elsewhere := _pointers(other)):
             return f"is not known here; {other.name} has {_either(elsewhere[name])}"
     if "query" in known and (parent == "/filters" or not parent):

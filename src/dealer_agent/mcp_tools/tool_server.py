@@ -25,10 +25,11 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from dealer_agent.mcp_tools.advice import advised
 from dealer_agent.mcp_tools.consent import ConsentTerms, agent_name, consented, lead_payload, question
 from dealer_agent.mcp_tools.tools import (
+    ALL_TOOLS,
     DETAILS,
     FILLED_IN_BY_THE_SERVER,
+    KEY,
     TOOL_BY_NAME,
-    TOOLS,
     Tool,
     compact_page,
     instructions,
@@ -37,10 +38,19 @@ from dealer_agent.mcp_tools.words import SkillData, SkillError, error_text, more
 from dealer_agent.protocol.errors import IdempotencyConflict
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.request_problems import payload_problems
-from dealer_agent.protocol.skill import INVENTORY_SEARCH, INVENTORY_VEHICLE, LEAD_SUBMIT, Skill
+from dealer_agent.protocol.skill import (
+    INVENTORY_SEARCH,
+    INVENTORY_VEHICLE,
+    LEAD_SUBMIT,
+    OFFER_HOLD,
+    VISIT_CANCEL,
+    VISIT_MOVE,
+    Skill,
+)
 
 LIST_SECONDS: Final = 300
 """How long a client may keep the list of tools."""
+_KEYED: Final = (OFFER_HOLD, VISIT_MOVE, VISIT_CANCEL)
 _ANSWER = "consent"
 """The name of the question in a call that needs an answer."""
 
@@ -70,7 +80,7 @@ class ToolServer:
             self.name,
             version=self.version,
             title=self.terms.dealer,
-            instructions=instructions(self.terms.dealer),
+            instructions=instructions(self.terms.dealer, self.skills),
             cache_hints={"tools/list": CacheHint(ttl_ms=LIST_SECONDS * 1000, scope="public")},
             get_tool_input_schema=lambda name: TOOL_BY_NAME[name].input_schema if name in TOOL_BY_NAME else None,
             on_list_tools=self._list,
@@ -89,13 +99,16 @@ class ToolServer:
         """Answers the call of a tool. A lead may first need the answer of a person."""
         tool = TOOL_BY_NAME.get(params.name)
         if tool is None or tool.skill.id not in self.skills:
-            names = ", ".join(each.name for each in TOOLS if each.skill.id in self.skills)
+            names = ", ".join(each.name for each in ALL_TOOLS if each.skill.id in self.skills)
             raise MCPError(code=types.INVALID_PARAMS, message=f"No such tool. The tools are: {names}.")
         arguments = params.arguments or {}
         if tool.skill.is_lead:
             return await self._lead(context, params, arguments)
         payload = dict(arguments)
         details = payload.pop(DETAILS) if isinstance(payload.get(DETAILS), bool) else False
+        if tool.skill in _KEYED:
+            # The same quote is held once. A visit may go back to a time that it had.
+            payload[KEY] = f"mcp{payload.get('quote_id')}" if tool.skill is OFFER_HOLD else new_ulid()
         # `type` comes last: a model cannot choose another skill.
         response = await self.ask(context, tool.skill, payload | {"type": tool.skill.request_type})
         return _result(tool, response, payload, is_short=not details)
@@ -178,7 +191,7 @@ def _listed(skills: frozenset[str]) -> tuple[types.Tool, ...]:
             output_schema=tool.output_schema,
             annotations=types.ToolAnnotations.model_validate(tool.annotations),
         )
-        for tool in TOOLS
+        for tool in ALL_TOOLS
         if tool.skill.id in skills
     )
 

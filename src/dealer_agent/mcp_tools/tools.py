@@ -1,4 +1,4 @@
-"""The MCP tools: one for each skill, with its texts, hints and schemas. Pure.
+"""The MCP tools: one for each skill but `inventory.changes`, with its texts, hints and schemas. Pure.
 
 A tool has the id of its skill with `_` in place of the dot, as the settings of `[rate_limits]` have: some hosts refuse
 a dot. The schemas are those under `/schemas/` without references, because many hosts do not follow references.
@@ -17,11 +17,20 @@ from dealer_agent.protocol.skill import (
     INVENTORY_FACETS,
     INVENTORY_SEARCH,
     INVENTORY_VEHICLE,
+    LEAD_STATUS,
     LEAD_SUBMIT,
+    OFFER_HOLD,
+    OFFER_QUOTE,
+    OFFER_RELEASE,
+    OFFER_STATUS,
+    VISIT_CANCEL,
+    VISIT_MOVE,
     Skill,
 )
 
-FILLED_IN_BY_THE_SERVER: Final = ("consent", "idempotency_key", "source_agent", "submitted_at")
+KEY: Final = "idempotency_key"
+"""The member that makes a repeated call one call. The server makes it."""
+FILLED_IN_BY_THE_SERVER: Final = ("consent", KEY, "source_agent", "submitted_at")
 """Members of a lead that a model cannot send. They come from the person's answer, or are made for the call."""
 
 _NO_USE = ("$defs", "$schema", "format", "maxItems", "maxLength", "maxProperties", "minItems", "minLength",
@@ -65,6 +74,9 @@ _MEANINGS: Final[Mapping[str, str]] = {
 """Descriptions of members for models. They replace those of the schema."""
 
 
+_OF_VISITS: Final = (VISIT_MOVE, VISIT_CANCEL)
+
+
 @dataclass(frozen=True)
 class Tool:
     """A tool. `advice` says when a model uses it; the description of its skill comes first."""
@@ -84,14 +96,14 @@ class Tool:
 
     @property
     def annotations(self) -> Mapping[str, bool | str]:
-        """The hints of MCP. A lead reaches people, and two leads are two leads."""
-        reads = not self.skill.is_lead
+        """The hints of MCP. A lead reaches people, and two leads are two leads. A quote changes nothing."""
+        changes = self.skill in (LEAD_SUBMIT, OFFER_HOLD, OFFER_RELEASE, *_OF_VISITS)
         return {
             "title": self.skill.name,
-            "readOnlyHint": reads,
-            "destructiveHint": False,
-            "idempotentHint": reads,
-            "openWorldHint": not reads,
+            "readOnlyHint": not changes,
+            "destructiveHint": self.skill in _OF_VISITS,
+            "idempotentHint": self.skill not in (LEAD_SUBMIT, OFFER_QUOTE),
+            "openWorldHint": self.skill is LEAD_SUBMIT or self.skill in _OF_VISITS,
         }
 
     @cached_property
@@ -105,7 +117,7 @@ class Tool:
         for keyword in ("allOf", "description"):
             # The description of the tool says the same.
             schema.pop(keyword, None)
-        left_out = {"type", *(FILLED_IN_BY_THE_SERVER if self.skill.is_lead else ())}
+        left_out = {"type", *(FILLED_IN_BY_THE_SERVER if self.skill.is_lead else (KEY,))}
         schema["properties"] = {
             name: member for name, member in schema.get("properties", {}).items() if name not in left_out
         }
@@ -202,12 +214,48 @@ TOOLS: Final = (
         "consent for the person.",
     ),
 )
-TOOL_BY_NAME: Final[Mapping[str, Tool]] = {tool.name: tool for tool in TOOLS}
+OFFER_TOOLS: Final = (
+    Tool(
+        OFFER_QUOTE,
+        "Use it when the person asks what a vehicle costs in all. `price` is firm until `valid_until`; lines that are "
+        "not `firm` are estimates; `missing` names what is not in `total`. Add the person's ZIP code: taxes are by "
+        "place.",
+    ),
+    Tool(
+        OFFER_HOLD,
+        "Use it only when the person wants this vehicle kept. It is no contract. An agent has few holds a day, and "
+        "cannot hold a vehicle again on the same day.",
+    ),
+    Tool(OFFER_RELEASE, "Use it as soon as the person no longer wants the vehicle."),
+    Tool(OFFER_STATUS, "Use it before you say that a vehicle is still held."),
+    Tool(
+        LEAD_STATUS,
+        "`secret` is the `lead_secret` of the result of lead_submit, if it had one. To get in touch, use lead_submit.",
+    ),
+    Tool(
+        VISIT_MOVE,
+        "Use it only when the person asks for another time. `appointment_at` has an offset: 2026-11-28T10:00:00-06:00. "
+        "`secret` as for lead_status.",
+    ),
+    Tool(
+        VISIT_CANCEL,
+        "Use it only when the person wants to cancel the visit. `reason` is what the person says. `secret` as for "
+        "lead_status.",
+    ),
+)
+"""The tools of a dealer with the offers extension. `inventory.changes` is for programs that copy a whole stock."""
+ALL_TOOLS: Final = TOOLS + OFFER_TOOLS
+TOOL_BY_NAME: Final[Mapping[str, Tool]] = {tool.name: tool for tool in ALL_TOOLS}
 
 
-def instructions(dealer: str) -> str:
-    """What a model should know before it uses the tools of a dealer."""
-    return _INSTRUCTIONS.replace("DEALER", dealer)
+def instructions(dealer: str, skills: frozenset[str]) -> str:
+    """What a model should know before it uses the tools of a dealer with these skills."""
+    more = f"\n{_OF_OFFERS}" if OFFER_QUOTE.id in skills else ""
+    return _INSTRUCTIONS.replace("DEALER", dealer) + more
 
 
+_OF_OFFERS: Final = (
+    "offer_quote has the price with taxes and charges, line by line: say which lines are estimates, and what is "
+    "missing. A lead about a quote or a hold names it: `offer` of lead_submit."
+)
 _INSTRUCTIONS = files(__package__).joinpath("instructions.txt").read_text("utf-8").rstrip()

@@ -16,7 +16,14 @@ from dealer_agent.protocol.skill import (
     INVENTORY_FACETS,
     INVENTORY_SEARCH,
     INVENTORY_VEHICLE,
+    LEAD_STATUS,
     LEAD_SUBMIT,
+    OFFER_HOLD,
+    OFFER_QUOTE,
+    OFFER_RELEASE,
+    OFFER_STATUS,
+    VISIT_CANCEL,
+    VISIT_MOVE,
     Skill,
 )
 from dealer_agent.protocol.timestamps import in_zone, parse_timestamp, zone_abbreviation
@@ -46,11 +53,12 @@ class SkillData:
 
 @dataclass(frozen=True)
 class SkillError:
-    """Why a skill did not answer: an error of the protocol (docs/protocol.md#errors)."""
+    """Why a skill did not answer: an error of the protocol (docs/protocol.md#errors). `error_id` is that of the log."""
 
     code: str
     message: str
     details: Mapping[str, Any] = field(default_factory=dict)
+    error_id: str = ""
 
 
 def error_text(error: SkillError) -> str:
@@ -282,12 +290,58 @@ def _lead(data: Json, message: str | None) -> str:
     return "\n".join([*filter(None, lines), *_members(data, besides=("status", "appointment", "lead_id", "message"))])
 
 
+def _quote(data: Json, _: str | None) -> str:
+    """The text about a quote: each line, the sums, and what they do not have."""
+    money = _money_in(data["currency"])
+    lines = [f"{_vehicle_words({**data['vehicle'], 'price': None})}:"]
+    lines += [f"- {_short(each['label'])}: {money(each['amount'])}{_kind_of_line(each)}" for each in data["lines"]]
+    lines.append(f"Price: {money(data['price'])}, firm until {readable_time(data['valid_until'])} UTC.")
+    missing = "" if data["complete"] else f" without {', '.join(data['missing'])}, which this dealer does not state"
+    lines += [f"Total: {money(data['total'])}{missing}.", _short(data["terms"]), f"quote_id {data['quote_id']}"]
+    return "\n".join(lines)
+
+
+def _kind_of_line(line: Json) -> str:
+    return "" if line["firm"] else " (estimate)"
+
+
+def _money_in(currency: str) -> Callable[[int | float], str]:
+    sign = "$" if currency == "USD" else f"{currency} "
+    return lambda amount: f"{'-' if amount < 0 else ''}{sign}{abs(amount):,.2f}".removesuffix(".00")
+
+
+def _hold(data: Json, _: str | None) -> str:
+    """The text about a hold."""
+    holds = data["status"] in ("active", "became_lead")
+    state = f"held until {readable_time(data['expires_at'])} UTC" if holds else f"not held: {data['status']}"
+    price = _money_in(data["currency"])(data["price"])
+    return f"The vehicle is {state}, at {price}. {_short(data['terms'])}\nhold_id {data['hold_id']}"
+
+
+def _lead_state(data: Json, _: str | None) -> str:
+    """The text about a lead that was sent before, and its visits."""
+    lines = [f"Status of the lead: {data['status']}."]
+    for visit in filter(None, (data.get("visit"), *data.get("other_visits", ()))):
+        at = f" {readable_time(visit['at'])} ({visit['at']})" if "at" in visit else ""
+        lines.append(f"Visit: {visit['status']}{at}, {_short(visit['place']['name'])}, id {visit['appointment_id']}.")
+        if times := visit.get("alternatives"):
+            lines.append(f"Free times: {'; '.join(f'{readable_time(each)} ({each})' for each in times)}.")
+    return "\n".join(lines)
+
+
 _TEXTS: Final[Mapping[Skill, Callable[[Json, str | None], str]]] = {
     DEALER_INFORMATION: _information,
     INVENTORY_FACETS: _facets,
     INVENTORY_SEARCH: _page,
     INVENTORY_VEHICLE: _vehicle,
     LEAD_SUBMIT: _lead,
+    OFFER_QUOTE: _quote,
+    OFFER_HOLD: _hold,
+    OFFER_RELEASE: _hold,
+    OFFER_STATUS: _hold,
+    LEAD_STATUS: _lead_state,
+    VISIT_MOVE: _lead_state,
+    VISIT_CANCEL: _lead_state,
 }
 
 

@@ -22,7 +22,7 @@ from dealer_agent.callers import Caller
 from dealer_agent.config.settings import OfferSettings
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.encryption.card_signer import CardSigner
-from dealer_agent.holds import HoldAsked, HoldRules, QuotedHold, begin_hold, hold_of, release_hold, shown_status
+from dealer_agent.holds import HoldRequest, HoldRules, QuotedHold, begin_hold, hold_of, release_hold, shown_status
 from dealer_agent.inventory.catalogue import Catalogue, RemovedUnit
 from dealer_agent.lead_intake.intake import LeadIntake
 from dealer_agent.offering.lead_desk import LeadDesk
@@ -36,7 +36,7 @@ from dealer_agent.offers.pricing import (
     rooftop_of,
 )
 from dealer_agent.offers.pricing_settings import PricingSettings
-from dealer_agent.protocol.errors import CallerNotKnown, VehicleNotFound, VehicleUnavailable
+from dealer_agent.protocol.errors import CallerNotKnown
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.offers import (
     Hold,
@@ -51,8 +51,11 @@ from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.storage.offers import StoredHold, StoredQuote, add_quote, hold_of_vehicle
 from dealer_agent.storage.store import Store
 
-MOST_PUBLISHED_KEYS: Final = 20
-"""How many keys are published for quotes: the newest one, and those before it."""
+MOST_PUBLISHED_KEYS: Final = 60
+"""How many keys are published for quotes: the newest one, and those before it. Quotes are kept for two years: with a
+new key every two weeks, each can be verified as long."""
+LEAST_OPEN_HOLDS: Final = 5
+"""How many vehicles can be held at one time, however small the stock is."""
 WAYS_TO_BE_KNOWN: Final = (
     "Only a known agent can hold a vehicle: sign the request (Web Bot Auth), or send a token of this dealer or of an "
     "issuer that it trusts."
@@ -101,7 +104,8 @@ class OfferDesk:
     ) -> bytes:
         """Makes, signs and stores a quote, as JSON. Raises VehicleNotFound, VehicleUnavailable, and others."""
         _check_buyer_ref(request.buyer_ref)
-        vehicle, now = _for_sale(catalogue, request), now.replace(microsecond=0)
+        vehicle = catalogue.listing(request.vin, request.stock, request.vehicle_id).vehicle
+        now = now.replace(microsecond=0)
         until = now + timedelta(minutes=self.settings.quote_minutes)
         copied = {name: value for name in _COPIED if (value := getattr(vehicle, name)) is not UNSET}
         quote = {
@@ -139,13 +143,13 @@ class OfferDesk:
         _check_known(caller)
         _check_buyer_ref(request.buyer_ref)
         content = msgspec.json.encode((request.quote_id, None if request.buyer_ref is UNSET else request.buyer_ref))
-        asked = HoldAsked(
+        asked = HoldRequest(
             caller.identity,
             request.quote_id,
             self._hidden(caller.identity, request.idempotency_key),
             self._hidden(content.decode()),
         )
-        rules = HoldRules(timedelta(minutes=self.settings.hold_minutes), self.settings.holds_a_day)
+        rules = hold_rules(self.settings, len(catalogue))
         begun = await self.intake.write(
             lambda tx: begin_hold(tx, asked, rules, partial(_is_for_sale, catalogue)), caller, now, seconds
         )
@@ -184,9 +188,9 @@ class OfferDesk:
         with self.store.read(self.profile.id, now) as tx:
             return hold_of(tx, hold_id, caller)
 
-    def _shown(self, found: QuotedHold, catalogue: Catalogue, now: datetime) -> Hold:
+    def _shown(self, quoted: QuotedHold, catalogue: Catalogue, now: datetime) -> Hold:
         """A hold as its agent sees it."""
-        hold, priced = found.hold, msgspec.json.decode(found.quote.document, type=_Priced)
+        hold, priced = quoted.hold, msgspec.json.decode(quoted.quote.document, type=_Priced)
         return Hold(
             hold_id=hold.hold_id,
             quote_id=hold.quote_id,
@@ -203,18 +207,15 @@ class OfferDesk:
         return hmac.digest(self.key, msgspec.json.encode(words), sha256)
 
 
+def hold_rules(settings: OfferSettings, units: int) -> HoldRules:
+    """What bounds the holds of a dealer with so many units in stock."""
+    most_open = max(LEAST_OPEN_HOLDS, units * settings.most_held_percent // 100)
+    return HoldRules(timedelta(minutes=settings.hold_minutes), settings.holds_a_day, most_open)
+
+
 def _check_known(caller: Caller) -> None:
     if not caller.is_known:
         raise CallerNotKnown(WAYS_TO_BE_KNOWN)
-
-
-def _for_sale(catalogue: Catalogue, request: OfferQuoteRequest) -> Vehicle:
-    found = catalogue.find(request.vin, request.stock, request.vehicle_id)
-    if found is None:
-        raise VehicleNotFound("No listing has this VIN, stock number or vehicle id.")
-    if isinstance(found, RemovedUnit):
-        raise VehicleUnavailable("This vehicle is no longer available.", {"vehicle_id": found.vehicle_id})
-    return found.vehicle
 
 
 def _is_for_sale(catalogue: Catalogue, vehicle_id: str) -> bool:

@@ -42,7 +42,7 @@ from dealer_agent.storage.leads.visits import visits_of
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 from dealer_agent.visits.booking import VisitBooking
-from dealer_agent.visits.customer_changes import CustomerChanges, TimeNotFree, VisitEnded
+from dealer_agent.visits.customer_changes import CustomerChanges, TimeNotFree, VisitIsOver
 from dealer_agent.visits.notifications import IntakeContext
 
 _MINUTE = timedelta(minutes=1)
@@ -123,7 +123,7 @@ class LeadDesk:
             visit = _chosen(visits_of(tx, request.lead_id), request.appointment_id, tx.now)
             try:
                 done = change(tx, context, visit)
-            except VisitEnded as ended:
+            except VisitIsOver as ended:
                 if ended.why == "gone":
                     raise _not_found() from None
                 details = {"in": "payload", "instancePath": "/appointment_id", "reason": ended.why}

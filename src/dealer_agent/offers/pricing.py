@@ -13,15 +13,8 @@ from msgspec import UNSET, Struct
 
 from dealer_agent.correctable import CorrectableError
 from dealer_agent.dealers.profile import DealerRooftop, Profile
-from dealer_agent.offers.pricing_settings import (
-    LONGEST_LABEL,
-    SUBTRACTED,
-    Base,
-    LineRule,
-    PricingSettings,
-    RuleKind,
-)
-from dealer_agent.offers.us_places import Place, place_of, place_of_address
+from dealer_agent.offers.pricing_settings import LONGEST_LABEL, SUBTRACTED, Base, LineRule, PricingSettings, RuleKind
+from dealer_agent.offers.us_places import UsLocation, place_of, place_of_address
 from dealer_agent.protocol.offers import LineKind, Payee
 from dealer_agent.protocol.vehicle import Vehicle
 
@@ -49,7 +42,7 @@ class WrongZipError(CorrectableError):
     """A ZIP code is not one of the United States."""
 
 
-class PriceLine(Struct, frozen=True):
+class ExactLine(Struct, frozen=True):
     """A line of a price. `amount` has two decimals, and is negative if it is subtracted.
 
     The dealer keeps a `firm` amount. The others are estimates.
@@ -63,7 +56,7 @@ class PriceLine(Struct, frozen=True):
     legal_basis: str | None = None
 
 
-class Jurisdiction(Struct, frozen=True):
+class LineJurisdiction(Struct, frozen=True):
     """The place whose lines apply: that of the buyer's ZIP code, else that of the rooftop. None means unknown."""
 
     of: Literal["buyer", "rooftop"]
@@ -77,12 +70,12 @@ class AllInPrice(Struct, frozen=True):
     `complete`: the total has tax, title and registration. `missing` names those that it does not have.
     """
 
-    lines: tuple[PriceLine, ...]
+    lines: tuple[ExactLine, ...]
     price: Decimal
     total: Decimal
     complete: bool
     missing: tuple[RuleKind, ...]
-    jurisdiction: Jurisdiction
+    jurisdiction: LineJurisdiction
     currency: str
 
 
@@ -95,7 +88,7 @@ def all_in_price(
     """
     price, advertised = _advertised(vehicle)
     jurisdiction = _jurisdiction(rooftop, zip_code)
-    rules = pricing.lines_at(rooftop.name, Place(jurisdiction.state, jurisdiction.zip_code))
+    rules = pricing.lines_at(rooftop.name, UsLocation(jurisdiction.state, jurisdiction.zip_code))
     added = _added(rules, advertised[0].amount, price)
     missing = tuple(kind for kind in GOVERNMENT_KINDS if all(rule.kind != kind for rule in rules))
     return AllInPrice(
@@ -129,10 +122,10 @@ def rooftop_of(profile: Profile, vehicle: Vehicle) -> DealerRooftop:
     return next((each for each in profile.rooftops if each.name == vehicle.rooftop), profile.rooftops[0])
 
 
-def place_of_rooftop(rooftop: DealerRooftop) -> Place:
+def place_of_rooftop(rooftop: DealerRooftop) -> UsLocation:
     """The place of a rooftop: unknown without an address in the United States."""
     address = rooftop.address
-    return place_of_address(address.state, address.zip, address.country) if address else Place()
+    return place_of_address(address.state, address.zip, address.country) if address else UsLocation()
 
 
 def json_number(amount: Decimal) -> int | float:
@@ -171,16 +164,16 @@ def _present(**members: Any) -> dict[str, Any]:
     return {name: value for name, value in members.items() if value is not None}
 
 
-def _jurisdiction(rooftop: DealerRooftop, zip_code: str | None) -> Jurisdiction:
+def _jurisdiction(rooftop: DealerRooftop, zip_code: str | None) -> LineJurisdiction:
     if zip_code is None:
-        return Jurisdiction("rooftop", *place_of_rooftop(rooftop))
+        return LineJurisdiction("rooftop", *place_of_rooftop(rooftop))
     try:
-        return Jurisdiction("buyer", *place_of(zip_code))
+        return LineJurisdiction("buyer", *place_of(zip_code))
     except ValueError as error:
         raise WrongZipError(str(error)) from None
 
 
-def _advertised(vehicle: Vehicle) -> tuple[Decimal, list[PriceLine]]:
+def _advertised(vehicle: Vehicle) -> tuple[Decimal, list[ExactLine]]:
     """The advertised price, and its lines: the vehicle, then the mandatory fees that are inside the price.
 
     The vehicle's line is the rest of the price, which is the list price if the feed has prices before fees. Fees that
@@ -194,9 +187,9 @@ def _advertised(vehicle: Vehicle) -> tuple[Decimal, list[PriceLine]]:
     rest = vehicle.price - sum(fee.amount for fee in fees)
     if rest <= 0:
         fees, rest = (), vehicle.price
-    lines = [PriceLine(_VEHICLE, "vehicle_price", "dealer", _whole(rest), firm=True)]
+    lines = [ExactLine(_VEHICLE, "vehicle_price", "dealer", _whole(rest), firm=True)]
     lines += [
-        PriceLine(fee.name[:LONGEST_LABEL], _kind_of_fee(fee.name), "dealer", _whole(fee.amount), firm=True)
+        ExactLine(fee.name[:LONGEST_LABEL], _kind_of_fee(fee.name), "dealer", _whole(fee.amount), firm=True)
         for fee in fees
     ]
     return _whole(vehicle.price), lines
@@ -211,20 +204,20 @@ def _kind_of_fee(name: str) -> RuleKind:
     return next((kind for pattern, kind in _FEE_KINDS if re.search(pattern, name, re.IGNORECASE)), "addon")
 
 
-def _added(rules: Sequence[LineRule], vehicle_price: Decimal, price: Decimal) -> list[PriceLine]:
+def _added(rules: Sequence[LineRule], vehicle_price: Decimal, price: Decimal) -> list[ExactLine]:
     """The lines of the rules, in their order. A rate of the taxable lines needs the amounts of all others."""
     bases: dict[Base, Decimal] = {"vehicle_price": vehicle_price, "price": price}
     amounts = {number: _amount(rule, bases) for number, rule in enumerate(rules) if rule.base != "taxable"}
     taxable = reduce(_EXACT.add, (amount for number, amount in amounts.items() if rules[number].taxable), price)
-    # Discounts that are more than the price are no reason to get taxes back.
+    # Discounts above the price do not make taxes negative.
     bases["taxable"] = max(taxable, _ZERO)
     return list(_lines(rules, amounts, bases))
 
 
-def _lines(rules: Sequence[LineRule], amounts: dict[int, Decimal], bases: dict[Base, Decimal]) -> Iterator[PriceLine]:
+def _lines(rules: Sequence[LineRule], amounts: dict[int, Decimal], bases: dict[Base, Decimal]) -> Iterator[ExactLine]:
     for number, rule in enumerate(rules):
         amount = amounts[number] if number in amounts else _amount(rule, bases)
-        yield PriceLine(rule.label, rule.kind, rule.payee, amount, rule.firm, rule.legal_basis or None)
+        yield ExactLine(rule.label, rule.kind, rule.payee, amount, rule.firm, rule.legal_basis or None)
 
 
 def _amount(rule: LineRule, bases: dict[Base, Decimal]) -> Decimal:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from dealer_agent.offers.pricing_settings import MOST_LINES, LineRule, PricingSettings
-from dealer_agent.offers.us_places import PREFIX_LENGTH, PREFIXES, STATES, Place, place_of_address, states_of
+from dealer_agent.offers.us_places import PREFIX_LENGTH, PREFIXES, STATES, UsLocation, place_of_address, states_of
 from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.protocol.problems import Path, Problem
 
@@ -44,7 +44,7 @@ def _rules(lines: list[Any]) -> dict[int, LineRule]:
     return found
 
 
-def _rooftops(tables: list[Any]) -> dict[int, tuple[str, Place]]:
+def _rooftops(tables: list[Any]) -> dict[int, tuple[str, UsLocation]]:
     """The name and the place of each rooftop, by number."""
     found = {}
     for number, table in enumerate(tables):
@@ -52,7 +52,7 @@ def _rooftops(tables: list[Any]) -> dict[int, tuple[str, Place]]:
             case {"name": str(name), "address": {"state": str(state), "zip": str(code), **rest}}:
                 found[number] = name, place_of_address(state, code, str(rest.get("country", "US")))
             case {"name": str(name)}:
-                found[number] = name, Place()
+                found[number] = name, UsLocation()
     return found
 
 
@@ -114,7 +114,7 @@ def _union(bits: Mapping[str, int], names: Sequence[str]) -> int:
     return reduce(or_, (bits[name] for name in names), 0) if names else -1
 
 
-def _without_tax(rules: Mapping[int, LineRule], rooftops: Mapping[int, tuple[str, Place]]) -> Iterator[Problem]:
+def _without_tax(rules: Mapping[int, LineRule], rooftops: Mapping[int, tuple[str, UsLocation]]) -> Iterator[Problem]:
     """The rooftops and the named states without a tax line, while other places have one."""
     taxes = PricingSettings(lines=tuple(rule for rule in rules.values() if rule.kind == "tax"))
     if not taxes.lines:

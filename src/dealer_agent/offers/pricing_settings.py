@@ -13,7 +13,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from dealer_agent.dealers.profile import MOST_ROOFTOPS
 from dealer_agent.dealers.profile_checks import Text, must_satisfy, read_by
-from dealer_agent.offers.us_places import PREFIX_LENGTH, Place, read_state, read_zip
+from dealer_agent.offers.us_places import PREFIX_LENGTH, UsLocation, read_state, read_zip
 from dealer_agent.protocol.offers import Payee
 from dealer_agent.protocol.problems import Problem
 
@@ -133,7 +133,7 @@ class PricingSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
                 found[key] = (*found.get(key, ()), number)
         return found
 
-    def lines_at(self, rooftop: str, place: Place) -> list[LineRule]:
+    def lines_at(self, rooftop: str, place: UsLocation) -> list[LineRule]:
         """The lines that hold at a place for the vehicles of a rooftop, in their order."""
         by_place, code = self._numbers_by_place, place.zip_code or ""
         keys = {"", place.state or "", code[:PREFIX_LENGTH], code}

@@ -96,7 +96,7 @@ STATES = frozenset(_STATE_BY_PREFIX.values()) | frozenset(_EXCEPTIONS.values())
 """The two letters of each state, district and territory, and of the three regions of military addresses."""
 
 
-class Place(NamedTuple):
+class UsLocation(NamedTuple):
     """Where a buyer or a rooftop is. `state` has two letters, `zip_code` five digits. None means unknown."""
 
     state: str | None = None
@@ -113,24 +113,24 @@ def states_of(code: str) -> frozenset[str]:
     return frozenset({usual, *(state for other, state in _EXCEPTIONS.items() if other.startswith(code))})
 
 
-def place_of(zip_code: str) -> Place:
+def place_of(zip_code: str) -> UsLocation:
     """The place of a ZIP code of five digits, or nine with a hyphen. Raises ValueError with a sentence for people."""
     code = zip_code.strip()
     if re.fullmatch(r"[0-9]{5}(-[0-9]{4})?", code):
         usual = _STATE_BY_PREFIX.get(code[:PREFIX_LENGTH])
         if usual is not None:
-            return Place(_EXCEPTIONS.get(code[:5], usual), code[:5])
+            return UsLocation(_EXCEPTIONS.get(code[:5], usual), code[:5])
     raise ValueError(f"'{zip_code[:20]}' is not a ZIP code of the United States; write five digits, such as '84115'")
 
 
-def place_of_address(state: str, zip_code: str, country: str) -> Place:
+def place_of_address(state: str, zip_code: str, country: str) -> UsLocation:
     """The place of a postal address: that of its ZIP code. Unknown outside the United States."""
     if country != "US":
-        return Place()
+        return UsLocation()
     try:
         return place_of(zip_code)
     except ValueError:
-        return Place(state if state in STATES else None)
+        return UsLocation(state if state in STATES else None)
 
 
 def read_state(value: str) -> str:

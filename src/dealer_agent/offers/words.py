@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from decimal import Decimal
 
-from dealer_agent.offers.pricing import AllInPrice, PriceLine
+from dealer_agent.offers.pricing import AllInPrice, ExactLine
 
 
 def amount_text(amount: Decimal, currency: str) -> str:
@@ -12,12 +12,12 @@ def amount_text(amount: Decimal, currency: str) -> str:
     return f"{sign}${digits}" if currency == "USD" else f"{currency} {sign}{digits}"
 
 
-def firmness(line: PriceLine) -> str:
+def firmness(line: ExactLine) -> str:
     """Whether the dealer keeps an amount."""
     return "firm" if line.firm else "estimate"
 
 
-def payee_text(line: PriceLine) -> str:
+def payee_text(line: ExactLine) -> str:
     """Who gets the money, or gives it."""
     return line.payee.replace("_", " ")
 

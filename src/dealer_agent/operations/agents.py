@@ -25,8 +25,8 @@ MOST_CHANGES = 100
 """The newest changes of a policy that are shown."""
 LONGEST_REASON = 500
 
-Place = Literal["dealer", "all dealers"]
-"""Whose policy a change is of."""
+PolicyScope = Literal["dealer", "all dealers"]
+"""For whom a policy holds."""
 
 
 @dataclass(frozen=True)
@@ -130,16 +130,16 @@ def limit_policy(skills: Sequence[str], rates: Sequence[tuple[str, str]], leads_
     return Policy("limit", chosen or None, pairs, leads_a_day)
 
 
-def changes_of(owner: PolicyOwner, agent: str) -> list[tuple[Place, PolicyChange]]:
-    """The changes of a policy, newest first: those of the dealer, and those of its installation."""
-    found: list[tuple[Place, PolicyChange]] = []
+def changes_of(owner: PolicyOwner, agent: str) -> list[tuple[PolicyScope, PolicyChange]]:
+    """The changes of an agent's policy, newest first: those for the dealer, and those for all dealers of a service."""
+    changes: list[tuple[PolicyScope, PolicyChange]] = []
     if not owner.is_operator:
         with owner.store.read(owner.id) as tx:
-            found += [("dealer", each) for each in policy_history(tx, agent, MOST_CHANGES)]
+            changes += [("dealer", row) for row in policy_history(tx, agent, MOST_CHANGES)]
     if owner.is_operator or owner.in_installation:
         with owner.store.read(ALL_DEALERS) as tx:
-            found += [("all dealers", each) for each in policy_history(tx, agent, MOST_CHANGES)]
-    return sorted(found, key=lambda change: change[1].set_at, reverse=True)
+            changes += [("all dealers", row) for row in policy_history(tx, agent, MOST_CHANGES)]
+    return sorted(changes, key=lambda change: change[1].set_at, reverse=True)
 
 
 def change_policy(owner: PolicyOwner, agent: str, policy: Policy | None, *, by: str, reason: str) -> PolicySource:

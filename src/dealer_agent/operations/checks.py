@@ -17,7 +17,7 @@ from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.store import Store
 
 CHECK_SECONDS = 60.0
-"""How long the checks may take together."""
+"""How long checks that run at once may take together."""
 
 Status = Literal["ok", "warning", "problem", "skipped"]
 
@@ -47,8 +47,8 @@ class NoDatabase(Exception):  # noqa: N818 - it only ends a check
 class Examined:
     """What is checked. `settings` are those of one dealer, else the installation is checked as a whole.
 
-    `send`: deliver a marked test lead to each channel. `now` is the time of this machine. `opened` is the database, if
-    it answers. `dealer_id` is ALL_DEALERS for an installation as a whole. Times are shown in `zone`.
+    `send`: deliver a marked test lead to each channel. `now` is the time of this machine. `opened` is the open
+    database, if it answers. `dealer_id` is ALL_DEALERS for an installation as a whole. Times are shown in `zone`.
     """
 
     env: Mapping[str, str]

@@ -62,24 +62,24 @@ MOST_NAMED = 10
 """The most dealers with a problem that are named."""
 
 
-class Row(NamedTuple):
-    """A check, and whether it is one of a dealer, of an installation, or of both."""
+class DoctorRow(NamedTuple):
+    """A check, and whether it examines one dealer, an installation as a whole, or either."""
 
     name: str
-    of: Literal["dealer", "installation", "both"]
+    scope: Literal["dealer", "installation", "both"]
     run: Callable[[Examined], Iterable[DoctorFinding]]
 
 
 def examine(examined: Examined, *, public: bool = False, seconds: float = CHECK_SECONDS) -> list[CheckResult]:
-    """Runs all checks within `seconds`, or with `public` those before going live.
+    """Runs all checks, or with `public` only those before going live.
 
-    The database is first, because many others need it.
+    First the database is opened and checked, because many other checks read it. Then these run at once. Each of the two
+    steps takes at most `seconds`.
     """
     installation = examined.installation
     with ExitStack() as closing:
 
         def open_store() -> Iterator[DoctorFinding]:
-            """Opens the database for the other checks, and yields what is wrong with it."""
             url, many = installation.database_url, installation.only is None
             if is_sqlite(url) and not Path(str(database_url(url).database)).exists():
                 yield DoctorFinding(
@@ -92,22 +92,22 @@ def examine(examined: Examined, *, public: bool = False, seconds: float = CHECK_
             closing.callback(examined.opened.close)
             yield from check_database(examined.opened, many_dealers=many)
 
-        found = run_checks([DoctorCheck("database", open_store)], seconds)
-        if found[0].status == "problem":
+        results = run_checks([DoctorCheck("database", open_store)], seconds)
+        if results[0].status == "problem":
             examined.opened = None
-        kinds = ("both", "installation" if examined.settings is None else "dealer")
+        scopes = ("both", "installation" if examined.settings is None else "dealer")
         rows = PUBLIC_CHECKS if public else CHECKS
-        checks = [DoctorCheck(row.name, partial(row.run, examined)) for row in rows if row.of in kinds]
-        return found + run_checks(checks, seconds)
+        checks = [DoctorCheck(row.name, partial(row.run, examined)) for row in rows if row.scope in scopes]
+        return results + run_checks(checks, seconds)
 
 
-def _check_dealers(of: Examined) -> Iterator[DoctorFinding]:
+def _check_dealers(examined: Examined) -> Iterator[DoctorFinding]:
     """The settings, feeds and deliveries of the first MOST_DEALERS enabled dealers, in one line for each problem."""
-    with of.store.installation() as tx:
+    with examined.store.installation() as tx:
         enabled = [dealer.dealer_id for dealer in all_dealers(tx) if dealer.enabled]
     wrong, warned = {}, []
     for dealer_id in enabled[:MOST_DEALERS]:
-        problem, has_warnings = _problem_of(of, dealer_id)
+        problem, has_warnings = _problem_of(examined, dealer_id)
         if problem is not None:
             wrong[dealer_id] = problem
         elif has_warnings:
@@ -131,13 +131,13 @@ def _check_dealers(of: Examined) -> Iterator[DoctorFinding]:
         yield DoctorFinding("ok", f"{checked:,} enabled: settings, feeds and deliveries are in order")
 
 
-def _check_open(of: Examined) -> Iterator[DoctorFinding]:
+def _check_open(examined: Examined) -> Iterator[DoctorFinding]:
     """What is missing before each of the first MOST_DEALERS enabled dealers is open."""
-    with of.store.installation() as tx:
+    with examined.store.installation() as tx:
         enabled = [dealer.dealer_id for dealer in all_dealers(tx) if dealer.enabled]
     waiting = 0
     for dealer_id in enabled[:MOST_DEALERS]:
-        settings = OpenInstallation(of.installation, of.store).settings_of(dealer_id)
+        settings = OpenInstallation(examined.installation, examined.store).settings_of(dealer_id)
         names = [each.name for each in missing_points(settings)]
         waiting += bool(names)
         if names and waiting <= MOST_NAMED:
@@ -149,54 +149,54 @@ def _check_open(of: Examined) -> Iterator[DoctorFinding]:
         yield DoctorFinding("ok", f"nothing is missing for {min(len(enabled), MOST_DEALERS):,} enabled dealers")
 
 
-def _problem_of(of: Examined, dealer_id: str) -> tuple[str | None, bool]:
+def _problem_of(examined: Examined, dealer_id: str) -> tuple[str | None, bool]:
     """The first problem of one dealer in an installation, in short, and whether its newest file has warnings."""
     try:
-        settings = OpenInstallation(of.installation, of.store).settings_of(dealer_id)
-        channel_secrets(settings, of.env)
-        with of.store.read(dealer_id, of.now) as tx:
+        settings = OpenInstallation(examined.installation, examined.store).settings_of(dealer_id)
+        channel_secrets(settings, examined.env)
+        with examined.store.read(dealer_id, examined.now) as tx:
             newest, undeliverable = list_imports(tx, 1), list_deliveries(tx, 1, state="undeliverable")
     except (SettingsError, StorageError, EncryptionError) as error:
         return str(error), False
     if not newest:
         return "no stock was ever imported", False
-    if of.now - newest[0].at > timedelta(hours=settings.alerts.feed_late_hours):
+    if examined.now - newest[0].at > timedelta(hours=settings.alerts.feed_late_hours):
         return f"the newest import is of {local(newest[0].at, settings.dealer.rooftops[0].timezone)}", False
     return "deliveries are undeliverable" if undeliverable else None, bool(newest[0].findings)
 
 
 CHECKS = (
-    Row("dealers", "installation", _check_dealers),
-    Row("settings", "dealer", check_settings),
-    Row("time zones", "dealer", check_time_zones),
-    Row("keys", "both", check_the_keys),
-    Row("folder", "both", check_folder),
-    Row("disk", "both", check_disk),
-    Row("clock", "both", check_clock),
-    Row("replicas", "both", check_replicas),
-    Row("feeds", "dealer", check_feeds),
-    Row("deliveries", "dealer", check_deliveries),
-    Row("quarantine", "dealer", check_quarantine),
-    Row("withdrawals", "dealer", check_withdrawals),
-    Row("tokens", "dealer", check_tokens),
-    Row("issuers", "dealer", check_issuers),
-    Row("mail", "both", check_mail),
-    Row("channels", "dealer", check_channels),
-    Row("public address", "dealer", check_address),
-    Row("public address", "installation", check_installation_address),
-    Row("rate limits", "both", check_limit_store),
-    Row("sftp server", "both", check_sftp_server),
-    Row("metrics", "both", check_metrics),
-    Row("proxy", "both", check_proxy),
+    DoctorRow("dealers", "installation", _check_dealers),
+    DoctorRow("settings", "dealer", check_settings),
+    DoctorRow("time zones", "dealer", check_time_zones),
+    DoctorRow("keys", "both", check_the_keys),
+    DoctorRow("folder", "both", check_folder),
+    DoctorRow("disk", "both", check_disk),
+    DoctorRow("clock", "both", check_clock),
+    DoctorRow("replicas", "both", check_replicas),
+    DoctorRow("feeds", "dealer", check_feeds),
+    DoctorRow("deliveries", "dealer", check_deliveries),
+    DoctorRow("quarantine", "dealer", check_quarantine),
+    DoctorRow("withdrawals", "dealer", check_withdrawals),
+    DoctorRow("tokens", "dealer", check_tokens),
+    DoctorRow("issuers", "dealer", check_issuers),
+    DoctorRow("mail", "both", check_mail),
+    DoctorRow("channels", "dealer", check_channels),
+    DoctorRow("public address", "dealer", check_address),
+    DoctorRow("public address", "installation", check_installation_address),
+    DoctorRow("rate limits", "both", check_limit_store),
+    DoctorRow("sftp server", "both", check_sftp_server),
+    DoctorRow("metrics", "both", check_metrics),
+    DoctorRow("proxy", "both", check_proxy),
 )
 """All checks but that of the database, in the order of the report."""
 
 PUBLIC_CHECKS = (
-    Row("dealers", "installation", _check_open),
-    *(Row(point.name, "dealer", partial(check_point, point)) for point in POINTS),
-    Row("proxy seen", "both", check_proxy),
-    Row("key copy", "both", check_key_copy),
-    Row("public address", "dealer", check_address),
-    Row("public address", "installation", check_installation_address),
+    DoctorRow("dealers", "installation", _check_open),
+    *(DoctorRow(point.name, "dealer", partial(check_point, point)) for point in POINTS),
+    DoctorRow("proxy seen", "both", check_proxy),
+    DoctorRow("key copy", "both", check_key_copy),
+    DoctorRow("public address", "dealer", check_address),
+    DoctorRow("public address", "installation", check_installation_address),
 )
 """The list before going live, with `--public`."""

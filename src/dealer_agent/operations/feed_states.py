@@ -8,9 +8,9 @@ from dealer_agent.storage.stock.feeds import FeedState, feed_states
 def states_of_feeds(dealer: OpenDealer) -> dict[str, FeedState]:
     """The states of the feeds by name. A feed that no process has seen yet has an empty state."""
     with dealer.read() as tx:
-        found = {state.name: state for state in feed_states(tx)}
+        states = {state.name: state for state in feed_states(tx)}
         return {
-            feed.name: found.get(feed.name)
+            feed.name: states.get(feed.name)
             or FeedState(feed.name, feed.source, tx.now, tx.now, None, None, None, None, None, is_late=False, waiting=0)
             for feed in dealer.settings.feeds
         }

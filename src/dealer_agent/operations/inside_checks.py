@@ -17,7 +17,7 @@ from dealer_agent.alerts.watches import watch_of_dealer
 from dealer_agent.config.alert_settings import AlertSettings
 from dealer_agent.config.channels import channel_secrets
 from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE
-from dealer_agent.config.readiness import Point
+from dealer_agent.config.readiness import ReadinessItem
 from dealer_agent.encryption.private_files import is_open_to_others
 from dealer_agent.open_installation import OpenInstallation, owner_of
 from dealer_agent.operations.checks import DoctorFinding, Examined, Status, age_words, local, parts_of
@@ -45,11 +45,11 @@ ZONE_DAYS = 400
 """How far ahead the rules of a time zone are compared."""
 
 
-def check_settings(of: Examined) -> Iterator[DoctorFinding]:
+def check_settings(examined: Examined) -> Iterator[DoctorFinding]:
     """The channels have what they need, and leads have a receiver."""
-    settings, dealer = of.dealer, of.dealer.dealer
-    channel_secrets(settings, of.env)
-    watch_of_dealer(settings, of.env)
+    settings, dealer = examined.dealer, examined.dealer.dealer
+    channel_secrets(settings, examined.env)
+    watch_of_dealer(settings, examined.env)
     if settings.installation is None and not settings.alerts.has_receivers:
         yield DoctorFinding("warning", "nobody gets alerts", "write mail or webhook_url under [alerts]")
     without = [
@@ -69,10 +69,10 @@ def _counted(things: Collection[object], name: str) -> str:
     return f"{len(things)} {name}{'' if len(things) == 1 else 's'}"
 
 
-def check_time_zones(of: Examined) -> Iterator[DoctorFinding]:
+def check_time_zones(examined: Examined) -> Iterator[DoctorFinding]:
     """The zones of the rooftops have the same rules in the system's database and in the package `tzdata`."""
-    zones = sorted({rooftop.timezone for rooftop in of.dealer.dealer.rooftops})
-    different = [zone for zone in zones if not _rules_agree(zone, of.now)]
+    zones = sorted({rooftop.timezone for rooftop in examined.dealer.dealer.rooftops})
+    different = [zone for zone in zones if not _rules_agree(zone, examined.now)]
     for zone in different:
         yield DoctorFinding(
             "warning",
@@ -80,7 +80,7 @@ def check_time_zones(of: Examined) -> Iterator[DoctorFinding]:
             "update the system's package tzdata, so that visits have the right time",
         )
     if not different:
-        yield DoctorFinding("ok", ", ".join(f"{zone} (now {local(of.now, zone)})" for zone in zones[:5]))
+        yield DoctorFinding("ok", ", ".join(f"{zone} (now {local(examined.now, zone)})" for zone in zones[:5]))
 
 
 def _rules_agree(zone: str, now: datetime) -> bool:
@@ -102,9 +102,9 @@ def _packaged_zone(zone: str) -> ZoneInfo | None:
         return ZoneInfo.from_file(file, zone)
 
 
-def check_folder(of: Examined) -> Iterator[DoctorFinding]:
+def check_folder(examined: Examined) -> Iterator[DoctorFinding]:
     """Only the user of the service has access to the folder, and can write. Folders for leads are private, too."""
-    folder = of.folder
+    folder = examined.folder
     state = folder.stat()
     if is_open_to_others(state.st_mode):
         yield DoctorFinding("problem", f"other users have access to {folder}", f"chmod 700 {folder}")
@@ -114,7 +114,7 @@ def check_folder(of: Examined) -> Iterator[DoctorFinding]:
         yield DoctorFinding("warning", f"{folder} belongs to another user", "run this command as the service's user")
     else:
         yield DoctorFinding("ok", f"{folder} is private ({stat.S_IMODE(state.st_mode):o})")
-    rooftops = () if of.settings is None else of.settings.dealer.rooftops
+    rooftops = () if examined.settings is None else examined.settings.dealer.rooftops
     channels = [channel for rooftop in rooftops for channel in rooftop.deliver.directory]
     for name, path in {each.name: folder / each.path for each in channels}.items():
         if path.is_dir() and is_open_to_others(path.stat().st_mode):
@@ -125,9 +125,9 @@ def check_folder(of: Examined) -> Iterator[DoctorFinding]:
             )
 
 
-def check_disk(of: Examined) -> Iterator[DoctorFinding]:
+def check_disk(examined: Examined) -> Iterator[DoctorFinding]:
     """The disk has as much space as `disk_free_mib`. A tenth of it is a problem."""
-    usage, least = shutil.disk_usage(of.folder), of.alerts.disk_free_mib * 2**20
+    usage, least = shutil.disk_usage(examined.folder), examined.alerts.disk_free_mib * 2**20
     free = f"{usage.free / 2**30:,.1f} GiB free of {usage.total / 2**30:,.1f} GiB"
     if usage.free < least // 10:
         yield DoctorFinding("problem", free, "make room: without it no lead can be stored")
@@ -168,23 +168,24 @@ def check_database(store: Store, *, many_dealers: bool) -> Iterator[DoctorFindin
         yield DoctorFinding("problem" if many_dealers else "warning", said, advice)
 
 
-def check_the_keys(of: Examined) -> Iterator[DoctorFinding]:
+def check_the_keys(examined: Examined) -> Iterator[DoctorFinding]:
     """The keys are there, belong to the database, are replaced in time, and a copy is known.
 
     The keys of a dealer of an installation have no copy of their own: they are in the database.
     """
-    store, cipher, folder = of.store, of.installation.cipher, of.installation.folder
-    if of.settings is None:
-        rotate_days, has_copy = of.installation.file.installation.rotate_keys_days, True
+    store, cipher, folder = examined.store, examined.installation.cipher, examined.installation.folder
+    if examined.settings is None:
+        rotate_days, has_copy = examined.installation.file.installation.rotate_keys_days, True
     else:
-        rotate_days, has_copy = of.settings.dealer.privacy.rotate_keys_days, of.settings.installation is None
+        rotate_days = examined.settings.dealer.privacy.rotate_keys_days
+        has_copy = examined.settings.installation is None
     if cipher is None:
-        yield DoctorFinding("problem", *_without_keys(of))
+        yield DoctorFinding("problem", *_without_keys(examined))
         return
     file = folder / KEY_FILE_NAME
     if file.exists() and is_open_to_others(file.stat().st_mode):
         yield DoctorFinding("problem", f"other users may read {file}", f"chmod 600 {file}")
-    with store.read(of.dealer_id, of.now) as tx:
+    with store.read(examined.dealer_id, examined.now) as tx:
         if tx.given_cipher is None:
             yield DoctorFinding("skipped", "the dealer has no keys yet: they are made when it is first served")
             return
@@ -202,8 +203,8 @@ def check_the_keys(of: Examined) -> Iterator[DoctorFinding]:
         yield DoctorFinding(
             "warning", f"no copy of {key_id} is known", "keep a copy, then dealer-agent keys confirm-copy"
         )
-    age = of.now - since
-    says = f"{key_id} encrypts since {local(since, of.zone)}"
+    age = examined.now - since
+    says = f"{key_id} encrypts since {local(since, examined.zone)}"
     if rotate_days and age > timedelta(days=rotate_days + 2):
         advice = "dealer-agent keys rotate --forget-old, and read the log for `key not rotated`"
         yield DoctorFinding("warning", f"{says}: it is older than rotate_keys_days", advice)
@@ -211,15 +212,15 @@ def check_the_keys(of: Examined) -> Iterator[DoctorFinding]:
         yield DoctorFinding("ok", says)
 
 
-def check_key_copy(of: Examined) -> Iterator[DoctorFinding]:
+def check_key_copy(examined: Examined) -> Iterator[DoctorFinding]:
     """A person has confirmed a copy of the active key of this service."""
-    owner = owner_of(of.installation)
-    if of.installation.cipher is None:
-        yield DoctorFinding("problem", *_without_keys(of))
+    owner = owner_of(examined.installation)
+    if examined.installation.cipher is None:
+        yield DoctorFinding("problem", *_without_keys(examined))
         return
-    with of.store.read(owner, of.now) as tx:
+    with examined.store.read(owner, examined.now) as tx:
         uses, copies = key_uses(tx), confirmed_copies(tx)
-    key_id = of.installation.cipher.keyring.active
+    key_id = examined.installation.cipher.keyring.active
     if key_id in copies:
         yield DoctorFinding("ok", f"a copy of {key_id} is known")
     elif key_id in uses:
@@ -230,9 +231,9 @@ def check_key_copy(of: Examined) -> Iterator[DoctorFinding]:
         yield DoctorFinding("problem", f"no copy of {key_id} is known", advice)
 
 
-def _without_keys(of: Examined) -> tuple[str, str]:
+def _without_keys(examined: Examined) -> tuple[str, str]:
     """What is said without keys, and the advice. A new key cannot read what an older one has encrypted."""
-    with of.store.read(owner_of(of.installation), of.now) as tx:
+    with examined.store.read(owner_of(examined.installation), examined.now) as tx:
         used = keys_in_use(tx)
     if used:
         says = f"there are no keys, and customer data is encrypted with {', '.join(sorted(used))}"
@@ -240,40 +241,40 @@ def _without_keys(of: Examined) -> tuple[str, str]:
     return "there are no keys: the service does not start", "dealer-agent keys create"
 
 
-def check_proxy(of: Examined) -> Iterator[DoctorFinding]:
+def check_proxy(examined: Examined) -> Iterator[DoctorFinding]:
     """No machine gets requests through a proxy that the settings do not name."""
-    with of.store.read(owner_of(of.installation), of.now) as tx:
+    with examined.store.read(owner_of(examined.installation), examined.now) as tx:
         seen = sorted({each.forwarded_by for each in list_replicas(tx) if each.forwarded_by})
     for proxy in seen:
         says = f"requests come through {proxy}, which trusted_proxies does not name: all buyers share one limit"
         advice = f'if it is your proxy, write trusted_proxies = ["{proxy}"] under [service], and restart the service'
         yield DoctorFinding("problem", says, advice)
     if not seen:
-        declared = of.installation.file.service.trusted_proxies
+        declared = examined.installation.file.service.trusted_proxies
         yield DoctorFinding("ok", f"declared: {', '.join(declared)}" if declared else "none was seen")
 
 
-def check_point(point: Point, of: Examined) -> Iterator[DoctorFinding]:
+def check_point(point: ReadinessItem, examined: Examined) -> Iterator[DoctorFinding]:
     """A point of the list before going live is not missing."""
-    missing = point.missing(of.dealer)
+    missing = point.missing(examined.dealer)
     yield DoctorFinding("ok", point.stated) if missing is None else DoctorFinding("problem", missing, point.cure)
 
 
-def check_clock(of: Examined) -> Iterator[DoctorFinding]:
+def check_clock(examined: Examined) -> Iterator[DoctorFinding]:
     """The clock agrees with the one of the database server, and with the last time that the service ran."""
-    with of.store.read(of.dealer_id, of.now) as tx:
+    with examined.store.read(examined.dealer_id, examined.now) as tx:
         problem = clock_problem(tx)
         if problem is not None:
             said, advice = parts_of(problem)
             yield DoctorFinding("problem", said, advice)
             return
-        begun = datetime.now(of.now.tzinfo)
+        begun = datetime.now(examined.now.tzinfo)
         server = server_clock(tx)
-        between = begun + (datetime.now(of.now.tzinfo) - begun) / 2
+        between = begun + (datetime.now(examined.now.tzinfo) - begun) / 2
     if server is None:
         yield DoctorFinding("ok", "the clock agrees with the last time that the service ran")
     else:
-        yield clock_finding(abs(server - between), "the database server", of.alerts)
+        yield clock_finding(abs(server - between), "the database server", examined.alerts)
 
 
 def clock_finding(difference: timedelta, other: str, alerts: AlertSettings) -> DoctorFinding:
@@ -286,12 +287,12 @@ def clock_finding(difference: timedelta, other: str, alerts: AlertSettings) -> D
     return DoctorFinding("ok", says)
 
 
-def check_feeds(of: Examined) -> Iterator[DoctorFinding]:
+def check_feeds(examined: Examined) -> Iterator[DoctorFinding]:
     """Automatic feeds arrive and are imported. Each rooftop's stock was confirmed by a recent import."""
-    settings, now = of.dealer, of.now
+    settings, now = examined.dealer, examined.now
     rooftops, names = settings.dealer.rooftops, [feed.name for feed in settings.feeds]
     late = timedelta(hours=settings.alerts.feed_late_hours)
-    with of.store.read(settings.dealer.id, now) as tx:
+    with examined.store.read(settings.dealer.id, now) as tx:
         newest = list_imports(tx, 1)
         confirmed = read_stock(tx, 0)
         states = [state for state in feed_states(tx) if state.name in names]
@@ -332,15 +333,15 @@ def _newest(at: datetime, zone: str) -> str:
     return f"the newest file is of {local(at, zone)}"
 
 
-def check_replicas(of: Examined) -> Iterator[DoctorFinding]:
+def check_replicas(examined: Examined) -> Iterator[DoctorFinding]:
     """The machines that serve now have the same settings and version, which are those of this folder."""
-    served = OpenInstallation(of.installation, of.store)
-    with of.store.read(served.owner, of.now) as tx:
-        running = [replica for replica in list_replicas(tx) if of.now - replica.seen_at <= SEEN_WITHIN]
+    served = OpenInstallation(examined.installation, examined.store)
+    with examined.store.read(served.owner, examined.now) as tx:
+        running = [replica for replica in list_replicas(tx) if examined.now - replica.seen_at <= SEEN_WITHIN]
     if not running:
         yield DoctorFinding("skipped", "no machine serves now: dealer-agent serve")
         return
-    expected = settings_hash(of.installation)
+    expected = settings_hash(examined.installation)
     different = [replica for replica in running if replica.settings != expected]
     for replica in different[:MOST_NAMED]:
         yield DoctorFinding(
@@ -357,38 +358,38 @@ def check_replicas(of: Examined) -> Iterator[DoctorFinding]:
         yield DoctorFinding("ok", f"{words} with these settings and version {__version__}")
 
 
-def check_deliveries(of: Examined) -> Iterator[DoctorFinding]:
+def check_deliveries(examined: Examined) -> Iterator[DoctorFinding]:
     """No delivery is undeliverable or waits for long."""
-    with of.store.read(of.dealer_id, of.now) as tx:
+    with examined.store.read(examined.dealer_id, examined.now) as tx:
         undeliverable = len(list_deliveries(tx, MOST_UNDELIVERABLE, state="undeliverable"))
         waiting = list_deliveries(tx, MOST_UNDELIVERABLE, state="waiting")
-    oldest = min((each.created_at for each in waiting), default=of.now)
+    oldest = min((each.created_at for each in waiting), default=examined.now)
     if undeliverable:
         many = f"{undeliverable:,}{' or more' if undeliverable == MOST_UNDELIVERABLE else ''}"
         yield DoctorFinding(
             "problem", f"{many} deliveries are undeliverable", "dealer-agent deliveries list --state undeliverable"
         )
-    if of.now - oldest > timedelta(minutes=of.alerts.deliveries_waiting_minutes):
+    if examined.now - oldest > timedelta(minutes=examined.alerts.deliveries_waiting_minutes):
         yield DoctorFinding(
             "warning",
-            f"a delivery waits since {local(oldest, of.zone)}",
+            f"a delivery waits since {local(oldest, examined.zone)}",
             "dealer-agent deliveries list --state waiting",
         )
     elif not undeliverable:
         yield DoctorFinding("ok", f"{len(waiting):,} waiting, none is undeliverable")
 
 
-def check_tokens(of: Examined) -> Iterator[DoctorFinding]:
+def check_tokens(examined: Examined) -> Iterator[DoctorFinding]:
     """No token of a buyer agent has expired, or expires soon."""
-    with of.store.read(of.dealer_id, of.now) as tx:
+    with examined.store.read(examined.dealer_id, examined.now) as tx:
         active = [token for token in list_tokens(tx) if token.purpose == "skills" and token.revoked_at is None]
-    soon = of.now + EXPIRES_SOON
+    soon = examined.now + EXPIRES_SOON
     ending = [(token, token.expires_at) for token in active if token.expires_at and token.expires_at <= soon]
     for token, expires_at in ending[:MOST_TOKENS]:
-        verb = "expired" if expires_at <= of.now else "expires"
+        verb = "expired" if expires_at <= examined.now else "expires"
         yield DoctorFinding(
             "warning",
-            f"the token {token.token_id} of {token.name} {verb} on {local(expires_at, of.zone)}",
+            f"the token {token.token_id} of {token.name} {verb} on {local(expires_at, examined.zone)}",
             f"give its owner a new one:\ndealer-agent tokens create --days 365 {shlex.quote(token.name)}\n"
             f"Then end this one:\ndealer-agent tokens revoke {token.token_id}",
         )
@@ -400,22 +401,22 @@ def check_tokens(of: Examined) -> Iterator[DoctorFinding]:
         yield DoctorFinding("ok", f"{_counted(active, 'token')}, none expires within {EXPIRES_SOON.days} days")
 
 
-def check_quarantine(of: Examined) -> Iterator[DoctorFinding]:
+def check_quarantine(examined: Examined) -> Iterator[DoctorFinding]:
     """No lead waits in quarantine."""
-    with of.store.read(of.dealer_id, of.now) as tx:
+    with examined.store.read(examined.dealer_id, examined.now) as tx:
         waiting = waiting_by_caller(tx)
     if not waiting:
         yield DoctorFinding("ok", "no lead waits")
         return
     number = sum(each.number for each in waiting)
     verb = "lead waits" if number == 1 else "leads wait"
-    says = f"{number:,} {verb}, the oldest since {local(waiting[0].oldest, of.zone)}: nobody gets them"
+    says = f"{number:,} {verb}, the oldest since {local(waiting[0].oldest, examined.zone)}: nobody gets them"
     yield DoctorFinding("warning", says, "decide about them:\ndealer-agent leads quarantined")
 
 
-def check_withdrawals(of: Examined) -> Iterator[DoctorFinding]:
+def check_withdrawals(examined: Examined) -> Iterator[DoctorFinding]:
     """The table of withdrawals, which decides about new leads, agrees with the consent record."""
-    with of.store.read(of.dealer_id, of.now) as tx:
+    with examined.store.read(examined.dealer_id, examined.now) as tx:
         if tx.given_cipher is None:
             yield DoctorFinding("skipped", "there are no keys yet")
             return

@@ -17,7 +17,7 @@ from dealer_agent.storage.deliveries.outbox import DeliveryRecord, list_deliveri
 from dealer_agent.storage.deliveries.sent_deliveries import MOST_OF_LEAD
 from dealer_agent.storage.leads.lead_record import lead_details
 from dealer_agent.storage.leads.notes import Note, notes_of
-from dealer_agent.storage.leads.quarantine import Review, read_review
+from dealer_agent.storage.leads.quarantine import LeadReview, read_review
 from dealer_agent.storage.transaction import Transaction
 
 Clock = Callable[[datetime | None], datetime | None]
@@ -29,7 +29,7 @@ class WholeLead(NamedTuple):
 
     details: LeadDetails
     deliveries: Sequence[DeliveryRecord]
-    review: Review | None
+    review: LeadReview | None
     notes: Sequence[Note]
 
     @property
@@ -164,7 +164,7 @@ def number_of_vehicle(lead: LeadRecord) -> str:
     return wanted.get("stock") or wanted.get("vin") or ""
 
 
-def review_words(dealer: OpenDealer, review: Review | None, rooftop: str | None = None) -> str:
+def review_words(dealer: OpenDealer, review: LeadReview | None, rooftop: str | None = None) -> str:
     """What people decided about a lead in quarantine, in sentences; empty if nobody did."""
     if review is None or review.decided_at is None:
         return ""

@@ -44,15 +44,15 @@ CONNECT_SECONDS = 10.0
 _PROXY_ADVICE = "check the service, the proxy and the name in DNS; dealer-agent serve shows what it listens on"
 
 
-def check_address(of: Examined) -> Iterator[DoctorFinding]:
+def check_address(examined: Examined) -> Iterator[DoctorFinding]:
     """The public address of a dealer answers with a card that has the URLs of the settings."""
-    url, base = of.dealer.card_url, of.dealer.base_url("")
+    url, base = examined.dealer.card_url, examined.dealer.base_url("")
     if not url:
         yield DoctorFinding(
             "warning", "public_url is not set: only this machine can use the card", "set it under [service]"
         )
         return
-    body = yield from _fetched(url, of)
+    body = yield from _fetched(url, examined)
     if body is None:
         return
     expected = {base, base + RPC}
@@ -74,12 +74,12 @@ def check_address(of: Examined) -> Iterator[DoctorFinding]:
         yield DoctorFinding("ok", f"the card at {url} has the URLs of the settings")
 
 
-def check_issuers(of: Examined) -> Iterator[DoctorFinding]:
+def check_issuers(examined: Examined) -> Iterator[DoctorFinding]:
     """The issuers of access tokens: their metadata, their keys, and the audience of their tokens."""
-    auth, service = of.dealer.auth, of.dealer.service
+    auth, service = examined.dealer.auth, examined.dealer.service
     for issuer in auth.issuers:
         try:
-            keys = read_keys(asyncio.run(fetch_key_set(issuer.key_source, of.dealer.address_rule)).body)
+            keys = read_keys(asyncio.run(fetch_key_set(issuer.key_source, examined.dealer.address_rule)).body)
         except FetchFailed as error:
             yield DoctorFinding(
                 "problem",
@@ -102,14 +102,14 @@ def check_issuers(of: Examined) -> Iterator[DoctorFinding]:
                 "set public_url under [service], or audience under [[auth.issuers]]",
             )
         else:
-            audience = issuer.audience or of.dealer.base_url("")
+            audience = issuer.audience or examined.dealer.base_url("")
             yield DoctorFinding("ok", f"{issuer.issuer}: {len(keys)} keys; the audience is {audience}")
 
 
-def check_installation_address(of: Examined) -> Iterator[DoctorFinding]:
+def check_installation_address(examined: Examined) -> Iterator[DoctorFinding]:
     """The public address of an installation answers with its list of dealers."""
-    url = of.installation.public_url + ARD_PATH
-    body = yield from _fetched(url, of)
+    url = examined.installation.public_url + ARD_PATH
+    body = yield from _fetched(url, examined)
     if body is None:
         return
     if "entries" in _members(body):
@@ -122,14 +122,14 @@ def check_installation_address(of: Examined) -> Iterator[DoctorFinding]:
 
 def _members(body: bytes) -> dict[str, Any]:
     try:
-        found = msgspec.json.decode(body)
+        document = msgspec.json.decode(body)
     except msgspec.DecodeError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
-def _fetched(url: str, of: Examined) -> Generator[DoctorFinding, None, bytes | None]:
-    """Findings about the connection. Returns the body of the response, or None."""
+def _fetched(url: str, examined: Examined) -> Generator[DoctorFinding, None, bytes | None]:
+    """Fetches a URL, and yields findings about the connection. Returns the body of a response with 200, else None."""
     parts = urlsplit(url)
     begun, ends = datetime.now(UTC), time.monotonic() + ADDRESS_SECONDS
     body = b""
@@ -155,22 +155,19 @@ def _fetched(url: str, of: Examined) -> Generator[DoctorFinding, None, bytes | N
     if parts.scheme == "http" and not is_this_machine(parts.hostname or ""):
         yield DoctorFinding("problem", f"{url} is not encrypted", "use https: see the guide to production")
     if expires_at is not None:
-        left, when = (
-            expires_at - of.now,
-            f"the certificate of {parts.hostname} is valid until {local(expires_at, of.zone)}",
-        )
-        if left < timedelta(days=of.alerts.certificate_days):
+        when = f"the certificate of {parts.hostname} is valid until {local(expires_at, examined.zone)}"
+        if expires_at - examined.now < timedelta(days=examined.alerts.certificate_days):
             yield DoctorFinding("warning", when, "renew it; most proxies do so by themselves, so read the proxy's log")
         else:
             yield DoctorFinding("ok", when)
-    said = response.headers.get("Date")
-    if said is not None:
+    date = response.headers.get("Date")
+    if date is not None:
         try:
             # The header has whole seconds.
-            difference = abs(parsedate_to_datetime(said) - (begun + (answered - begun) / 2)) - timedelta(seconds=1)
+            difference = abs(parsedate_to_datetime(date) - (begun + (answered - begun) / 2)) - timedelta(seconds=1)
         except (ValueError, TypeError):
             return body
-        yield clock_finding(max(difference, timedelta()), "the public address", of.alerts)
+        yield clock_finding(max(difference, timedelta()), "the public address", examined.alerts)
     return body
 
 
@@ -191,9 +188,9 @@ def _words_of(error: BaseException) -> str:
     return "no response in time" if isinstance(error, httpx.TimeoutException) else "it cannot be reached"
 
 
-def check_mail(of: Examined) -> Iterator[DoctorFinding]:
+def check_mail(examined: Examined) -> Iterator[DoctorFinding]:
     """The mail server accepts a connection, TLS and the login. No mail is sent."""
-    mail, env = (of.settings or of.installation.file).mail, of.env
+    mail, env = (examined.settings or examined.installation.file).mail, examined.env
     if not mail.host:
         yield DoctorFinding("skipped", "no mail server is set under [mail]")
         return
@@ -210,21 +207,23 @@ def check_mail(of: Examined) -> Iterator[DoctorFinding]:
         yield DoctorFinding("ok", f"{mail.host}:{mail.port} accepts mail ({mail.security}), {login}")
 
 
-def check_channels(of: Examined) -> Iterator[DoctorFinding]:
+def check_channels(examined: Examined) -> Iterator[DoctorFinding]:
     """The servers of HTTP channels accept connections, and folders can be written. With `send`, each gets a lead."""
-    settings, found = of.dealer, False
-    if of.send:
-        yield from asyncio.run(_send_all(OpenInstallation(of.installation, of.store), of.dealer_id, of.now))
+    settings, has_channels = examined.dealer, False
+    if examined.send:
+        yield from asyncio.run(
+            _send_all(OpenInstallation(examined.installation, examined.store), examined.dealer_id, examined.now)
+        )
         return
     for rooftop in settings.dealer.rooftops:
         for name, channel in rooftop.deliver.channels.items():
-            found = True
+            has_channels = True
             where = f"{rooftop.name}, {name}"
             if isinstance(channel, HttpChannel):
                 yield _connection_to(channel.url, where, settings.address_rule)
             else:
                 yield DoctorFinding("ok", f"{where}: its settings are complete; --send delivers a test lead")
-    if not found:
+    if not has_channels:
         yield DoctorFinding("skipped", "there are no channels")
 
 
@@ -255,9 +254,9 @@ def _connection_to(url: str, where: str, rule: AddressRule) -> DoctorFinding:
     return DoctorFinding("ok", f"{where}: {address[0]} accepts connections; --send delivers a test lead")
 
 
-def check_limit_store(of: Examined) -> Iterator[DoctorFinding]:
+def check_limit_store(examined: Examined) -> Iterator[DoctorFinding]:
     """The store of the rate limits that machines share answers."""
-    url = of.installation.rate_limit_url
+    url = examined.installation.rate_limit_url
     if not url:
         yield DoctorFinding("skipped", "RATE_LIMIT_URL is not set: each machine has its own limits")
         return
@@ -278,9 +277,9 @@ def check_limit_store(of: Examined) -> Iterator[DoctorFinding]:
         client.connection_pool.disconnect()
 
 
-def check_sftp_server(of: Examined) -> Iterator[DoctorFinding]:
+def check_sftp_server(examined: Examined) -> Iterator[DoctorFinding]:
     """Our SFTP server, which receives feeds, answers on this machine."""
-    sftp = of.installation.file.sftp
+    sftp = examined.installation.file.sftp
     if not sftp.enabled:
         yield DoctorFinding("skipped", "no SFTP server is switched on under [sftp]")
         return
@@ -297,9 +296,9 @@ def check_sftp_server(of: Examined) -> Iterator[DoctorFinding]:
         )
 
 
-def check_metrics(of: Examined) -> Iterator[DoctorFinding]:
+def check_metrics(examined: Examined) -> Iterator[DoctorFinding]:
     """The metrics can be read on this machine."""
-    metrics = of.installation.file.metrics
+    metrics = examined.installation.file.metrics
     if not metrics.enabled:
         yield DoctorFinding("skipped", "no metrics are switched on under [metrics]")
         return

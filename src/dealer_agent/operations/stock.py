@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from dealer_agent.catalogue_loading.snapshots import digest_of
+from dealer_agent.catalogue_loading.listings import digest_of
 from dealer_agent.config.feeds import FeedSettings
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.feeds.files.feed import MOST_FILE_MIB

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET
 
-from dealer_agent.catalogue_loading.snapshots import Lister, listing_policy
+from dealer_agent.catalogue_loading.listings import Lister, listing_policy
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.operations import OperationError
 from dealer_agent.protocol.vehicle import Vehicle

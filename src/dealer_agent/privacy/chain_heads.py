@@ -34,11 +34,11 @@ _TAIL_BYTES = 8 * MOST_CHARACTERS
 def record_heads(store: Store, dealer_id: str, path: Path, now: datetime) -> list[Head]:
     """Writes the heads to the log and to the file (`append_heads`), and returns them. Raises StorageError."""
     with store.read(dealer_id, now) as tx:
-        found = heads(tx)
-    for head in found:
+        newest = heads(tx)
+    for head in newest:
         log.info("chain head", head=str(head))
-    append_heads(path, found, now)
-    return found
+    append_heads(path, newest, now)
+    return newest
 
 
 def repair_withdrawals(store: Store, profile: Profile, now: datetime) -> None:

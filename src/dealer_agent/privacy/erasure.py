@@ -43,7 +43,7 @@ PROOF = "Proof of consent (encrypted): the text as shown, channels, times, agent
 PROOF_WHY = "16 CFR 310.5: kept until {until:%Y-%m-%d}"
 
 
-class Person(NamedTuple):
+class CustomerReference(NamedTuple):
     """A customer, by the id of one lead, else by a contact point (`leads.received_lead.contact_points`)."""
 
     lead_id: str | None
@@ -53,6 +53,11 @@ class Person(NamedTuple):
         """The leads of the person, oldest first. An id also finds an erased lead."""
         ids = [self.lead_id] if self.lead_id is not None else find_leads_of(tx, [self.contact])
         return [stored for each in ids if (stored := get_lead(tx, each)) is not None]
+
+
+def leads_of_contact(tx: Transaction, contact: str) -> list[str]:
+    """The ids of the leads of a contact point, oldest first, also of erased leads whose proof of consent is kept."""
+    return sorted({*find_leads_of(tx, [contact]), *proven_leads(tx, contact)})
 
 
 def is_known(stored: StoredLead) -> bool:
@@ -101,7 +106,7 @@ class Erasure:
 
     store: Store
     profile: Profile
-    person: Person
+    person: CustomerReference
     consent_too: bool
     lead_ids: list[str] = field(default_factory=list)
     copies: dict[str, bool] = field(default_factory=dict)

@@ -18,6 +18,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -25,13 +26,15 @@ from dealer_agent.config.keys import KEY_FILE_NAME, KeyFile, changing, from_envi
 from dealer_agent.encryption import Cipher, Keyring, new_key
 from dealer_agent.jobs.loop import MAINTENANCE_SECONDS, Kind, Next, maintenance_period
 from dealer_agent.open_installation import OpenInstallation
-from dealer_agent.server.repeated_steps import RepeatedSteps
 from dealer_agent.storage.errors import KeysChanged
 from dealer_agent.storage.jobs import Job
 from dealer_agent.storage.privacy.dealer_keys import change_keyring
 from dealer_agent.storage.privacy.keys import KeyUse, key_uses, record_missing_key, record_next_key
 from dealer_agent.storage.privacy.reencryption import keys_in_use, reencrypt
 from dealer_agent.storage.store import Store
+
+if TYPE_CHECKING:
+    from dealer_agent.server.repeated_steps import RepeatedSteps
 
 log = structlog.get_logger()
 
@@ -316,7 +319,7 @@ class InstallationKeys:
         """The job that rotates the keys of a dealer when they are old. Those of a disabled dealer get old too."""
         return Kind("keys", self._rotate, of_disabled=True, is_recurring=True)
 
-    async def run(self, steps: RepeatedSteps) -> None:
+    async def run(self, steps: "RepeatedSteps") -> None:
         """Repeats the steps for the keys outside the database until it is cancelled."""
 
         async def rotate() -> None:

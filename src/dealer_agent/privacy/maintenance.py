@@ -1,4 +1,8 @@
-"""The maintenance of a dealer: old data is deleted, and the heads of event chains are recorded. Each is a job."""
+"""The maintenance of a dealer, in jobs.
+
+Old data is deleted, the heads of event chains are recorded, and units that were held back too long leave the stock.
+Answers of people to questions of the MCP server are deleted if nobody read them in time.
+"""
 
 import asyncio
 from dataclasses import dataclass
@@ -17,6 +21,7 @@ from dealer_agent.storage.mcp_answers import MCP_ANSWER
 from dealer_agent.storage.offers import delete_old_offers
 from dealer_agent.storage.privacy.erasure import dispose, purge
 from dealer_agent.storage.stock.held_units import HELD
+from dealer_agent.storage.stock.recorded_replies import prune_replies
 from dealer_agent.storage.stock.recorded_units import prune_record
 from dealer_agent.storage.stock.stock_changes import remove_due
 
@@ -41,6 +46,7 @@ class Maintenance:
             Kind("disposal", self._delete_old_data, is_recurring=True),
             Kind("heads", self._record_heads, is_recurring=True),
             Kind(HELD, self._remove_held),
+            # Also of a disabled dealer: the answer is data of a customer.
             Kind(MCP_ANSWER, _remove_answer, of_disabled=True),
         )
 
@@ -58,6 +64,9 @@ class Maintenance:
                 keep_days=settings.record.keep_days,
                 remember_days=settings.dealer.policies.remember_sold_days,
             )
+        )
+        await asyncio.to_thread(
+            partial(prune_replies, store, job.dealer_id, now=now, keep_days=settings.record.keep_days)
         )
         await asyncio.to_thread(delete_old_staged, settings.folder, now)
         done = await asyncio.to_thread(partial(dispose, store, job.dealer_id, now=now, **erase_before(kept, now)))
@@ -79,7 +88,7 @@ class Maintenance:
         return Next(job.now + timedelta(seconds=HEADS_SECONDS))
 
     def _check_and_record(self, dealer_id: str, now: datetime) -> None:
-        """Checks the table of withdrawals, and records the heads of the dealer's chains outside the database."""
+        """Checks and repairs the table of withdrawals. Records the heads of the chains outside the database."""
         settings = self.opened.settings_of(dealer_id)
         settings.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:

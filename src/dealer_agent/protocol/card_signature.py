@@ -31,7 +31,7 @@ def _in_camel_case(node: Any) -> Any:
     """The card with the names of protobuf's JSON, without `required` that is false: the form that is signed."""
     if isinstance(node, dict):
         return {
-            re.sub("_([a-z])", lambda found: found[1].upper(), name): item if name == "params" else _in_camel_case(item)
+            re.sub("_([a-z])", lambda match: match[1].upper(), name): item if name == "params" else _in_camel_case(item)
             for name, item in node.items()
             # The only plain boolean of a card: absent means false. `streaming` and its like know three states.
             if not (name == "required" and item is False)

@@ -361,7 +361,10 @@ class HoldLimit(ProtocolError):
     code = "HOLD_LIMIT"
     http = 429
     retryable = True
-    meaning = "The agent has no more holds for today, or has held this vehicle in the last 24 hours."
+    meaning = (
+        "The agent has no more holds for today, or has held this vehicle in the last 24 hours, or agents hold as much "
+        "of the stock as they may."
+    )
     action = "Wait for the seconds in `Retry-After`, which `details.retry_after_seconds` repeats."
     example = ("This agent has no more holds for today.", {"retry_after_seconds": 3600})
 

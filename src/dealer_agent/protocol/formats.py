@@ -7,9 +7,6 @@ from collections.abc import Callable
 from functools import cache, lru_cache
 from zoneinfo import available_timezones
 
-import phonenumbers
-from email_validator import EmailNotValidError, validate_email
-
 from dealer_agent.protocol.requests import LONGEST
 from dealer_agent.protocol.timestamps import is_timestamp, parse_timestamp
 
@@ -24,6 +21,9 @@ def normal_email(text: str) -> str | None:
 
     None if the syntax is wrong. Whether the domain exists is not checked.
     """
+    # Imported here: it compiles many expressions, and most commands check no address.
+    from email_validator import EmailNotValidError, validate_email
+
     try:
         return validate_email(text, check_deliverability=False, test_environment=True).normalized.casefold()
     except EmailNotValidError:
@@ -38,6 +38,9 @@ def normal_phone(text: str, country: str | None = None) -> str | None:
     """
     if country is None and not text.lstrip().startswith("+"):
         return None
+    # Imported here, as above.
+    import phonenumbers
+
     try:
         number = phonenumbers.parse(text, country)
     except phonenumbers.NumberParseException:

@@ -207,8 +207,8 @@ def _problems_of(error: jsonschema_rs.ValidationError, checker: Checker, most: i
                 schema = schema[step]
             known = tuple(schema.get("properties", ()))
             problems = []
-            for place, name in enumerate(kind.unexpected[:most]):
-                advice = did_you_mean(name, known) if place < suggestions else ""
+            for number, name in enumerate(kind.unexpected[:most]):
+                advice = did_you_mean(name, known) if number < suggestions else ""
                 words = "is not known here" + (advice or "; remove it")
                 problems.append(_with_received((*path, name), words, kind.name, instance[name]))
             return problems

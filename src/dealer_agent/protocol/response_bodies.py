@@ -17,7 +17,7 @@ A2A_DOMAIN = "a2a-protocol.org"
 ERROR_INFO_TYPE = "type.googleapis.com/google.rpc.ErrorInfo"
 
 
-class SkillResponse(NamedTuple):
+class SkillResult(NamedTuple):
     """What a skill responds: the JSON of `data`, and a sentence for the buyer. `rest` has further pieces of `data`.
 
     A page of listings stays in pieces until it is sent: one copy of it costs about as much as the search.
@@ -30,7 +30,7 @@ class SkillResponse(NamedTuple):
     is_repeated: bool = False
 
 
-def response_pieces(request: Request, message_id: str, response: SkillResponse) -> list[bytes]:
+def response_pieces(request: Request, message_id: str, response: SkillResult) -> list[bytes]:
     """`{"message": ...}` around what a skill responds, in the vocabulary of its request, in pieces."""
     head, tail = _frame(request.skill, request.vocabulary)
     context = b""

@@ -148,6 +148,13 @@ SCOPES = {
     VISIT_SCOPE: "Move and cancel the visits of the leads that it has sent.",
 }
 """The scopes of access tokens, with what each allows (docs/protocol.md#scopes)."""
+DMC12_SCOPES = {
+    "pricing:read": READ_SCOPE,
+    "quote:write": QUOTE_SCOPE,
+    "reservation:write": HOLD_SCOPE,
+    "deal:handoff": LEAD_SCOPE,
+}
+"""Other scopes that DMC-12 has, with the scope that each means here. It calls `inventory:read` as we do."""
 
 ReadingPayload = DealerInformationRequest | InventoryFacetsRequest | InventorySearchRequest | InventoryVehicleRequest
 AfterLeadPayload = LeadStatusRequest | VisitMoveRequest | VisitCancelRequest

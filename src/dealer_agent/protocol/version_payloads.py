@@ -40,7 +40,7 @@ _OFFERED_PRICE = "offered_price"
 _VEHICLE = "vehicle_of_interest"
 _LEAD_VEHICLES = (_VEHICLE, "trade_in")
 _MOST_ROUNDS = 5
-"""How often a response is checked again. What is wrong with an object is seen after its members are removed."""
+"""How often a response is checked again: after a wrong member is removed, its object can have another problem."""
 
 
 class InvalidCondition(SchemaValidationFailed):
@@ -175,8 +175,8 @@ def filters_of(names: Iterable[str]) -> list[str]:
 
 
 def response_data(version: PublishedVersion, skill: Skill, data: bytes) -> bytes:
-    """The `data` of a response at the root as a version has it: without members that the version does not define, and
-    without members whose values it does not allow.
+    """Turns the JSON of `data`, as this service responds at its root, into that of a published version: removes members
+    that the version does not define, and members whose values it does not allow.
     """
     value = msgspec.json.decode(data)
     for listing in value["vehicles"] if skill is INVENTORY_SEARCH else [value] if skill is INVENTORY_VEHICLE else ():
@@ -249,9 +249,9 @@ def _defects(error: jsonschema_rs.ValidationError) -> list[Path]:
     if kind.name == "additionalProperties":
         return [(*path, name) for name in kind.unexpected]
     start = 2 if path[:1] in (("vehicles",), ("rooftops",)) else 0
-    for place in range(start, len(path)):
-        if isinstance(path[place], int):
-            return [path[: place + 1] if path[place - 1] == "photos" else path[:place]]
+    for depth in range(start, len(path)):
+        if isinstance(path[depth], int):
+            return [path[: depth + 1] if path[depth - 1] == "photos" else path[:depth]]
     return [path]
 
 

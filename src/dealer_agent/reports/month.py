@@ -18,10 +18,10 @@ class Month(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> Self:
         """The month of a text such as `2026-10`. Raises ValueError."""
-        found = _TEXT.fullmatch(text)
-        if found is None or not 1 <= int(found[2]) <= 12 or int(found[1]) < 2000:
+        match = _TEXT.fullmatch(text)
+        if match is None or not 1 <= int(match[2]) <= 12 or int(match[1]) < 2000:
             raise ValueError(f"'{text}' is not a month; write it as 2026-10")
-        return cls(int(found[1]), int(found[2]))
+        return cls(int(match[1]), int(match[2]))
 
     @classmethod
     def of(cls, moment: datetime, zone: str) -> Self:

@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from dealer_agent.leads.plain_text import WIDTH
 from dealer_agent.leads.texts import paragraph
 from dealer_agent.reports.month import Month
-from dealer_agent.reports.report import Figure, Line, Report
+from dealer_agent.reports.report import Figure, Report, ReportLine
 
 CHART_HEIGHT = 100
 """The height of the chart of days, in units of its picture."""
@@ -60,7 +60,7 @@ def _number(number: int) -> str:
     return f"{number:,}"
 
 
-def _change(figure: Figure | Line, before: str) -> str:
+def _change(figure: Figure | ReportLine, before: str) -> str:
     """`1,204 in September`: the number of the month before."""
     return f"{figure.before:,} in {before.split()[0]}"
 
@@ -80,7 +80,7 @@ def _average(number: int, of: int) -> str:
     return f"{number / of if of else 0:.1f}".removesuffix(".0")
 
 
-def _largest(lines: list[Line]) -> int:
+def _largest(lines: list[ReportLine]) -> int:
     return max((line.number for line in lines), default=0)
 
 
@@ -107,7 +107,7 @@ def _bars(report: Report) -> list[_Bar]:
     return bars
 
 
-def _row(label: str, line: Figure | Line, has_before: bool) -> str:
+def _row(label: str, line: Figure | ReportLine, has_before: bool) -> str:
     """A line of the text: a label, its number, and the number of the month before."""
     numbers = f"{line.number:>9,}" + (f"{line.before:>9,}" if has_before else "")
     space = WIDTH - 2 - len(numbers)

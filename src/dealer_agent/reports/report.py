@@ -121,7 +121,7 @@ class Figure(Struct, frozen=True):
     before: int
 
 
-class Line(Struct, frozen=True):
+class ReportLine(Struct, frozen=True):
     """A number with a label, and that of the month before. `item` is the counted item."""
 
     item: str
@@ -133,10 +133,10 @@ class Line(Struct, frozen=True):
 class Words(Struct, frozen=True):
     """Words of searches: the most frequent first."""
 
-    make: list[Line]
-    model: list[Line]
-    body: list[Line]
-    price: list[Line]
+    make: list[ReportLine]
+    model: list[ReportLine]
+    body: list[ReportLine]
+    price: list[ReportLine]
 
 
 class Searches(Struct, frozen=True):
@@ -160,7 +160,7 @@ class Leads(Struct, frozen=True):
     accepted: Figure
     added: Figure
     repeated: Figure
-    refused: list[Line]
+    refused: list[ReportLine]
     visits: Figure
     confirmed: Figure
     cancelled: Figure
@@ -196,15 +196,15 @@ class Report(Struct, frozen=True, kw_only=True):
     timezone: str
     requests: Figure
     vehicles: Figure
-    answered: list[Line]
-    refused: list[Line]
+    answered: list[ReportLine]
+    refused: list[ReportLine]
     searches: Searches
     asked: Words
     not_found: Words
-    not_found_filters: list[Line]
-    no_price: list[Line]
-    outside_price: list[Line]
-    viewed: list[Line]
+    not_found_filters: list[ReportLine]
+    no_price: list[ReportLine]
+    outside_price: list[ReportLine]
+    viewed: list[ReportLine]
     leads: Leads
     agents: list[Agent]
     days: list[Day]
@@ -264,11 +264,11 @@ class _Maker(NamedTuple):
     def figure(self, of: Callable[[Facts], int]) -> Figure:
         return Figure(of(self.facts), of(self.before))
 
-    def lines(self, subject: Subject, label: Callable[[str], str]) -> list[Line]:
+    def lines(self, subject: Subject, label: Callable[[str], str]) -> list[ReportLine]:
         numbers, before = self.facts.counts[subject], self.before.counts[subject]
-        return [Line(item, label(item), numbers[item], before.get(item, 0)) for item in _most_frequent(numbers)]
+        return [ReportLine(item, label(item), numbers[item], before.get(item, 0)) for item in _most_frequent(numbers)]
 
-    def words(self, subject: Subject) -> list[Line]:
+    def words(self, subject: Subject) -> list[ReportLine]:
         return self.lines(subject, plain_label)
 
     def unit(self, vehicle_id: str) -> str:
@@ -277,16 +277,16 @@ class _Maker(NamedTuple):
     def requests(self, skill: str, *outcomes: str) -> Figure:
         return self.figure(lambda facts: sum(facts.counts["requests"].get(f"{skill} {each}", 0) for each in outcomes))
 
-    def answered(self) -> list[Line]:
+    def answered(self) -> list[ReportLine]:
         found = [(skill, self.requests(skill.id, OK, DUPLICATE, REPEATED)) for skill in ALL_SKILLS]
         found = [(skill, each) for skill, each in found if not skill.is_extension or each.number or each.before]
-        return [Line(skill.id, skill.name, each.number, each.before) for skill, each in found]
+        return [ReportLine(skill.id, skill.name, each.number, each.before) for skill, each in found]
 
-    def refused(self, of: Callable[[str], bool]) -> list[Line]:
+    def refused(self, of: Callable[[str], bool]) -> list[ReportLine]:
         """The requests that were answered with an error, by its code, for the skills that `of` chooses."""
         now, before = (_by_code(facts, of) for facts in (self.facts, self.before))
         codes = sorted(now, key=lambda code: (-now[code], code))
-        return [Line(code, error_label(code), now[code], before.get(code, 0)) for code in codes]
+        return [ReportLine(code, error_label(code), now[code], before.get(code, 0)) for code in codes]
 
     def searches(self) -> Searches:
         """The figures about searches."""

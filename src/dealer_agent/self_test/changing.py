@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from dealer_agent.self_test.defect import Agent, Answer, Breaking, Call, Change, broken
+from dealer_agent.self_test.defect import Agent, AgentResponse, Breaking, Call, Change, broken
 
 When = Callable[[Call], object]
 
@@ -13,10 +13,10 @@ def always(_: Call) -> bool:
     return True
 
 
-def changes_answers(when: When, change: Callable[[Answer], Answer]) -> Breaking:
+def changes_answers(when: When, change: Callable[[AgentResponse], AgentResponse]) -> Breaking:
     """An agent that changes the answers to some calls."""
 
-    async def changed(call: Call, agent: Agent) -> Answer:
+    async def changed(call: Call, agent: Agent) -> AgentResponse:
         answer = await agent(call)
         return change(answer) if when(call) else answer
 
@@ -26,25 +26,27 @@ def changes_answers(when: When, change: Callable[[Answer], Answer]) -> Breaking:
 def changes_calls(when: When, change: Callable[[Call], Call]) -> Breaking:
     """An agent that reads some calls as others."""
 
-    async def changed(call: Call, agent: Agent) -> Answer:
+    async def changed(call: Call, agent: Agent) -> AgentResponse:
         return await agent(change(call) if when(call) else call)
 
     return changed
 
 
-def answers(requirement_id: str, change: Callable[[Answer], Answer], when: When = always, **place: Any) -> None:
-    """Registers a defect that changes the answers to some calls. `place` is that of `broken`."""
-    register(requirement_id, changes_answers(when, change), place)
+def answers(
+    requirement_id: str, change: Callable[[AgentResponse], AgentResponse], when: When = always, **options: Any
+) -> None:
+    """Registers a defect that changes the answers to some calls. `options` are those of `broken`."""
+    register(requirement_id, changes_answers(when, change), options)
 
 
-def calls(requirement_id: str, change: Callable[[Call], Call], when: When = always, **place: Any) -> None:
+def calls(requirement_id: str, change: Callable[[Call], Call], when: When = always, **options: Any) -> None:
     """Registers a defect that changes some calls before the agent gets them."""
-    register(requirement_id, changes_calls(when, change), place)
+    register(requirement_id, changes_calls(when, change), options)
 
 
-def register(requirement_id: str, defect: Breaking, place: dict[str, Any]) -> None:
-    """`broken` as a call. `place` has its options."""
-    broken(requirement_id, **place)(defect)
+def register(requirement_id: str, defect: Breaking, options: dict[str, Any]) -> None:
+    """`broken` as a call. `options` are its keyword arguments."""
+    broken(requirement_id, **options)(defect)
 
 
 def asks(type_name: str, **members: Any) -> When:
@@ -56,30 +58,30 @@ def asks(type_name: str, **members: Any) -> When:
     )
 
 
-def error(change: Change) -> Callable[[Answer], Answer]:
+def error(change: Change) -> Callable[[AgentResponse], AgentResponse]:
     """Changes the member `error` of a response."""
     return lambda answer: answer.with_error(change)
 
 
-def error_payload(change: Change) -> Callable[[Answer], Answer]:
+def error_payload(change: Change) -> Callable[[AgentResponse], AgentResponse]:
     """Changes the error payload of a response."""
     return lambda answer: answer.with_error_payload(change)
 
 
-def with_status(status: int) -> Callable[[Answer], Answer]:
+def with_status(status: int) -> Callable[[AgentResponse], AgentResponse]:
     """Changes the HTTP status of an error, and the `error.code` that repeats it."""
 
-    def change(answer: Answer) -> Answer:
-        return answer.with_status(status).with_error(lambda found: found.update(code=status))
+    def change(answer: AgentResponse) -> AgentResponse:
+        return answer.with_status(status).with_error(lambda node: node.update(code=status))
 
     return change
 
 
-def with_code(code: str) -> Callable[[Answer], Answer]:
+def with_code(code: str) -> Callable[[AgentResponse], AgentResponse]:
     """Changes the error code in both entries."""
 
-    def change(found: Any) -> None:
-        entries = found.get("details") or found["data"]
+    def change(node: Any) -> None:
+        entries = node.get("details") or node["data"]
         for each in entries if isinstance(entries, list) else [entries]:
             each["reason" if "reason" in each else "code"] = code
 

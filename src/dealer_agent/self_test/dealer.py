@@ -26,7 +26,7 @@ from dealer_agent.feeds.files.reader import read_feed
 from dealer_agent.feeds.importing import import_feed
 from dealer_agent.http_signatures.directory import directory_document
 from dealer_agent.http_signatures.keys import private_key_of
-from dealer_agent.self_test.defect import LISTENS_AT, Agent, Answer, Breaking, Call
+from dealer_agent.self_test.defect import LISTENS_AT, Agent, AgentResponse, Breaking, Call
 from dealer_agent.self_test.stock import small_stock
 from dealer_agent.server.app import DealerApp
 from dealer_agent.server.tokens import new_token
@@ -112,14 +112,14 @@ class ConformingDealer:
 
     def __init__(self, app: DealerApp, token: str | None = None) -> None:
         self.token = token
-        self._known: dict[tuple[Call, int], Answer] = {}
+        self._known: dict[tuple[Call, int], AgentResponse] = {}
         self._transport = httpx.ASGITransport(app, client=CLIENT)
 
     def for_one_run(self) -> Agent:
         """Answers the requests of one run. A repeated request is answered again."""
         times: Counter[Call] = Counter()
 
-        async def answer(call: Call) -> Answer:
+        async def answer(call: Call) -> AgentResponse:
             times[call] += 1
             key = (call, times[call])
             if key not in self._known:
@@ -140,11 +140,11 @@ class ConformingDealer:
         async with httpx.AsyncClient(transport=_Between(self.for_one_run(), defect)) as client:
             return await run_checks(url, options, client, _ignore)
 
-    async def _answer(self, call: Call) -> Answer:
+    async def _answer(self, call: Call) -> AgentResponse:
         request = httpx.Request(call.method, call.url, headers=list(call.headers), content=call.body)
         response = await self._transport.handle_async_request(request)
         body = await response.aread()
-        return Answer(response.status_code, _texts(response.headers), body)
+        return AgentResponse(response.status_code, _texts(response.headers), body)
 
 
 @asynccontextmanager

@@ -92,7 +92,7 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Answer:
+class AgentResponse:
     """One response of the agent."""
 
     status: int
@@ -120,60 +120,60 @@ class Answer:
         """The `data` of a skill's successful response: a search page, a listing. None for an error."""
         return (_payload(self.document) or {}).get("data")
 
-    def with_status(self, status: int) -> "Answer":
+    def with_status(self, status: int) -> "AgentResponse":
         """The same response with another HTTP status."""
         return replace(self, status=status)
 
-    def with_header(self, name: str, value: str | None) -> "Answer":
+    def with_header(self, name: str, value: str | None) -> "AgentResponse":
         """The same response with another value of a header; without the header for None."""
         return replace(self, headers=_with_header(self.headers, name, value))
 
-    def with_body(self, body: bytes) -> "Answer":
+    def with_body(self, body: bytes) -> "AgentResponse":
         """The same response with another body."""
         return replace(self, body=body)
 
-    def with_document(self, change: Change) -> "Answer":
+    def with_document(self, change: Change) -> "AgentResponse":
         """The same response with a body that is changed in place. Unchanged if the body is not JSON."""
         return self if self.document is None else self.with_body(_changed(self.document, change))
 
-    def with_message(self, change: Change) -> "Answer":
+    def with_message(self, change: Change) -> "AgentResponse":
         """The same response with another response message. Unchanged for an error."""
         if _message(self.document) is None:
             return self
         return self.with_document(lambda document: change(_message(document)))
 
-    def with_reply_payload(self, change: Change) -> "Answer":
+    def with_reply_payload(self, change: Change) -> "AgentResponse":
         """The same response with another payload (`type`, `data`, `message`). Unchanged for an error."""
         if _payload(self.document) is None:
             return self
         return self.with_document(lambda document: change(_payload(document)))
 
-    def with_data(self, change: Change) -> "Answer":
+    def with_data(self, change: Change) -> "AgentResponse":
         """The same response with other `data` of the skill. Unchanged for an error."""
         return self.with_reply_payload(lambda payload: change(payload["data"]))
 
-    def with_error(self, change: Change) -> "Answer":
+    def with_error(self, change: Change) -> "AgentResponse":
         """The same response with another member `error`. Unchanged for a success."""
         if self.error is None:
             return self
         return self.with_document(lambda document: change(document["error"]))
 
-    def with_error_payload(self, change: Change) -> "Answer":
+    def with_error_payload(self, change: Change) -> "AgentResponse":
         """The same response with another error payload. Unchanged for a success."""
         if self.error_payload is None:
             return self
         return self.with_document(lambda document: change(_error_payload(document)))
 
 
-Agent = Callable[[Call], Awaitable[Answer]]
+Agent = Callable[[Call], Awaitable[AgentResponse]]
 """The honest agent."""
 
-Breaking = Callable[[Call, Agent], Awaitable[Answer]]
+Breaking = Callable[[Call, Agent], Awaitable[AgentResponse]]
 
 
 @dataclass(frozen=True)
 class Defect:
-    """A broken dealer, and where it is checked. None: the first place where the requirement exists."""
+    """A broken dealer, and where it is checked. None: the first variant where the requirement exists."""
 
     name: str
     requirement: str

@@ -48,7 +48,7 @@ Found = Literal["found", "missed", "could not check"]
 
 
 @dataclass(frozen=True)
-class Row:
+class MatrixRow:
     """A defect and what the checker says. `others` are the ids of requirements that failed too."""
 
     name: str
@@ -59,7 +59,7 @@ class Row:
     others: tuple[str, ...]
 
 
-def place_of(requirement: Requirement, defect: Defect) -> tuple[str, str, str]:
+def variant_of(requirement: Requirement, defect: Defect) -> tuple[str, str, str]:
     """Revision, binding and vocabulary in which a defect is checked."""
     return next(
         (revision, binding, vocabulary)
@@ -84,9 +84,9 @@ def checks_before(defect: Defect) -> set[str]:
 
 
 def options_of(defect: Defect, token: str | None, only: Collection[str] = ()) -> Options:
-    """The run of a defect: these requirements of its place, those of leads only if one of them must fail."""
+    """The run of a defect: these requirements of its variant, those of leads only if one of them must fail."""
     requirement = requirements()[defect.requirement]
-    revision, binding, vocabulary = place_of(requirement, defect)
+    revision, binding, vocabulary = variant_of(requirement, defect)
     return Options(
         revisions={revision},
         bindings={binding},
@@ -101,7 +101,7 @@ def options_of(defect: Defect, token: str | None, only: Collection[str] = ()) ->
 
 def url_of(defect: Defect) -> str:
     """The card of a defect."""
-    return defect.base + CARDS[place_of(requirements()[defect.requirement], defect)[0]]
+    return defect.base + CARDS[variant_of(requirements()[defect.requirement], defect)[0]]
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Dealers:
         """The dealer that a defect breaks."""
         return self.asking_for_tokens if defect.token else self.open
 
-    async def judge(self, defect: Defect, *, whole: bool) -> Row:
+    async def judge(self, defect: Defect, *, whole: bool) -> MatrixRow:
         """Checks the dealer with a defect: what has to do with its subject, or the whole interface."""
         dealer = self.of(defect)
         only = () if whole else {requirements()[defect.requirement].subject, *checks_before(defect)}
@@ -125,7 +125,7 @@ class Dealers:
         wanted = defect.requirement
         found: Found = "found" if wanted in failed else "could not check" if wanted in undone else "missed"
         others = tuple(each for each in failed if each != wanted)
-        return Row(defect.name, defect.says, wanted, requirements()[wanted].level, found, others)
+        return MatrixRow(defect.name, defect.says, wanted, requirements()[wanted].level, found, others)
 
 
 @asynccontextmanager
@@ -137,7 +137,7 @@ async def both_dealers(folder: Path) -> AsyncIterator[Dealers]:
         yield Dealers(one, other)
 
 
-def run_matrix(chosen: Sequence[Defect], on_row: Callable[[Row], None], *, whole: bool) -> list[Row]:
+def run_matrix(chosen: Sequence[Defect], on_row: Callable[[MatrixRow], None], *, whole: bool) -> list[MatrixRow]:
     """The rows of these defects, in their order. `on_row` gets each one when it is ready.
 
     With `whole`, each run has all checks of an interface, else those of the defect's subject.
@@ -154,7 +154,7 @@ def run_matrix(chosen: Sequence[Defect], on_row: Callable[[Row], None], *, whole
     return [rows[name] for name in names]
 
 
-def _rows(shares: Sequence[Sequence[str]], *, whole: bool) -> Iterator[Row]:
+def _rows(shares: Sequence[Sequence[str]], *, whole: bool) -> Iterator[MatrixRow]:
     """The rows of all shares, each from a process of its own, as they come."""
     context = multiprocessing.get_context("spawn")
     receivers = []

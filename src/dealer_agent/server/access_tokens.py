@@ -45,10 +45,10 @@ class VerifiedTokens:
 
     def find(self, key: tuple[str, bytes]) -> _Kept | None:
         """A token by its dealer and hash."""
-        found = self._kept.get(key)
-        if found is not None:
+        token = self._kept.get(key)
+        if token is not None:
             self._kept.move_to_end(key)
-        return found
+        return token
 
     def keep(self, key: tuple[str, bytes], token: _Kept) -> None:
         """Keeps a token. The one that was not used for the longest time makes room."""
@@ -77,10 +77,10 @@ class AccessTokens:
     def caller_of(self, text: str, now: float) -> Caller:
         """The caller that a token proves at a Unix time. Raises TokenRefused, and RateLimited without the keys."""
         key = self._dealer_id, sha256(text.encode()).digest()
-        kept = self._verified.find(key)
-        if kept is not None:
-            if kept.by is self and kept.expires_at > now and kept.keys is self._find(kept.source):
-                return kept.caller
+        verified = self._verified.find(key)
+        if verified is not None:
+            if verified.by is self and verified.expires_at > now and verified.keys is self._find(verified.source):
+                return verified.caller
             self._verified.drop(key)
         return self._verify(key, text, now)
 
@@ -93,14 +93,14 @@ class AccessTokens:
         issuer, source = trusted
         keys = self._find(source)
         if keys is None or self._known is None:
-            raise RateLimited(RETRY_SECONDS, because="The keys of the token's issuer are not here yet.")
+            raise RateLimited(RETRY_SECONDS, because="The keys of the token's issuer are being fetched.")
         try:
-            found = verify(token, issuer, self._usable(source, keys), now)
+            verified = verify(token, issuer, self._usable(source, keys), now)
         except KeyUnknown:
             self._known.refresh_soon(source)
             raise
-        self._verified.keep(key, _Kept(found.caller, found.expires_at, keys, source, self))
-        return found.caller
+        self._verified.keep(key, _Kept(verified.caller, verified.expires_at, keys, source, self))
+        return verified.caller
 
     def _find(self, source: str) -> KeySet | None:
         return None if self._known is None else self._known.find(source)

@@ -98,18 +98,19 @@ class DealerApp:
 
     async def _find(self, host: str, path: str, scope: Scope) -> RoutedRequest:
         """What a request is for. A request that opens a dealer is counted first, because this is expensive."""
-        place = self.dealers.addresses.locate(host, path)
-        if place is None:
+        target = self.dealers.addresses.locate(host, path)
+        if target is None:
             return RoutedRequest(None, path, None)
-        service = self.dealers.opened.get(place.dealer_id)
+        service = self.dealers.opened.get(target.dealer_id)
         if service is None:
             await self.dealers.process.count_request(ADDRESS_RULE, scope)
             try:
-                service = await self.dealers.open(place.dealer_id)
+                service = await self.dealers.open(target.dealer_id)
             except DealerUnknown:
                 return RoutedRequest(None, path, None)
         service.used_at = perf_counter()
-        return RoutedRequest(service, place.path, bindings_of(service).get(place.path) if place.is_below_root else None)
+        binding = bindings_of(service).get(target.path) if target.is_below_root else None
+        return RoutedRequest(service, target.path, binding)
 
     async def _answer(self, target: RoutedRequest, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers a request by its path. Raises HTTPException and ProtocolError."""

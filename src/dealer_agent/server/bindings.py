@@ -9,9 +9,10 @@ from dealer_agent.protocol import envelope, json_rpc
 from dealer_agent.protocol.envelope import Request
 from dealer_agent.protocol.errors import ProtocolError
 from dealer_agent.protocol.published_versions import VOCABULARIES, PublishedVersion
-from dealer_agent.protocol.response_bodies import http_error_body, json_rpc_error_body
+from dealer_agent.protocol.response_bodies import SkillResult, http_error_body, json_rpc_error_body, response_pieces
 from dealer_agent.protocol.task_list import TaskPage
 from dealer_agent.protocol.version_errors import http_error, json_rpc_error
+from dealer_agent.protocol.version_payloads import response_data
 from dealer_agent.protocol.vocabulary import Vocabularies, Vocabulary
 
 
@@ -84,6 +85,8 @@ JSON_RPC = Binding(
 )
 MCP = HTTP_JSON._replace(name="mcp")
 """A call of an MCP tool: a request of the HTTP+JSON binding that `server.mcp` makes, with a name of its own in logs."""
+DMC12 = HTTP_JSON._replace(name="dmc12")
+"""A call of a tool of DMC-12, which `server.dmc12_tools` makes in the same way."""
 
 
 @cache
@@ -106,3 +109,13 @@ def json_rpc_of(version: PublishedVersion) -> Binding:
         encode_error=lambda error, _, error_id, at, call_id: json_rpc_error(version, error, error_id, at, call_id),
         version=version,
     )
+
+
+def success_body(
+    binding: Binding, request: Request, call_id: bytes, message_id: str, result: SkillResult
+) -> list[bytes]:
+    """The body of the response with the result of a skill, in pieces. Those of `result.rest` stay as they are."""
+    if binding.version is not None:
+        data = b"".join((result.data, *result.rest))
+        result = result._replace(data=response_data(binding.version, request.skill, data), rest=())
+    return binding.encode_result(call_id, response_pieces(request, message_id, result))

@@ -16,7 +16,7 @@ READ_BYTES = 8 * 1024
 pipelines requests, the process holds these bytes, and the kernel the others. A request of
 the fast path fits into one read."""
 DISCARD_BYTES = 64 * 1024
-"""The same for bytes that are discarded."""
+"""The most bytes that are read at a time to be discarded."""
 
 UNREAD_BYTES = 16 * 1024
 """The most bytes of responses that a client may leave unread without being counted for it."""

@@ -102,9 +102,9 @@ class BoundedConnection(FastPathConnection):
         client = ClientTransport(transport, self.loop, self._may_send, self._parse_later)
         super().connection_made(client)
         settings = self._dealers.process.settings if self._dealers else ServiceSettings()
-        found: OpenConnections | None = self.app_state.get(CONNECTIONS)
-        if found is None:
-            found = self.app_state[CONNECTIONS] = self.connections_type(
+        connections: OpenConnections | None = self.app_state.get(CONNECTIONS)
+        if connections is None:
+            connections = self.app_state[CONNECTIONS] = self.connections_type(
                 self.loop,
                 most=connection_limit(settings.max_connections),
                 most_per_address=settings.max_connections_per_address,
@@ -113,11 +113,11 @@ class BoundedConnection(FastPathConnection):
                 unread_responses=unread_memory_of(settings),
             )
             if self._dealers:
-                self._dealers.process.connections = found
-        self._connections, self._memory = found, found.memory
+                self._dealers.process.connections = connections
+        self._connections, self._memory = connections, connections.memory
         self._trusted = settings.trusted_networks
         self._address = limited_address(self._peer(), self._trusted)
-        if found.admit(client, self._address):
+        if connections.admit(client, self._address):
             self._start_head_timer()
         else:
             self._error = RateLimited(RETRY_SECONDS, because="There is no free connection.")

@@ -24,7 +24,7 @@ from dealer_agent.callers.caller import token_id_of
 from dealer_agent.inventory.asked_for import asked_for, has_price
 from dealer_agent.inventory.catalogue import Catalogue
 from dealer_agent.protocol.requests import Filters
-from dealer_agent.protocol.response_bodies import SkillResponse
+from dealer_agent.protocol.response_bodies import SkillResult
 from dealer_agent.protocol.responses import LeadStatus
 from dealer_agent.protocol.skill import InventorySearchRequest, InventoryVehicleRequest, Payload
 from dealer_agent.server.repeated_steps import RepeatedSteps
@@ -136,8 +136,8 @@ class DealerCounts:
 
     def _listed(self, user_agent: bytes) -> str:
         """The name of the dealer's list with which a `User-Agent` begins."""
-        given = user_agent[:LONGEST_NAME].lower()
-        return next((name for beginning, name in self._agents if given.startswith(beginning)), OTHER)
+        agent = user_agent[:LONGEST_NAME].lower()
+        return next((name for beginning, name in self._agents if agent.startswith(beginning)), OTHER)
 
 
 class _Receipt(Struct):
@@ -147,7 +147,7 @@ class _Receipt(Struct):
 _receipt = msgspec.json.Decoder(_Receipt)
 
 
-def lead_outcome(answer: SkillResponse) -> str:
+def lead_outcome(answer: SkillResult) -> str:
     """The outcome of an accepted lead: OK for a new one, DUPLICATE for an addition, REPEATED for a repeated request."""
     if answer.is_repeated:
         return REPEATED
@@ -208,10 +208,10 @@ class DayTally:
 
     def add(self, subject: Subject, items: Iterable[str], number: int = 1) -> None:
         """Adds `number` to each item."""
-        found = self.numbers.setdefault(subject, {})
+        numbers = self.numbers.setdefault(subject, {})
         for item in items:
-            kept = item if item in found or len(found) < MOST_ITEMS else OTHER
-            found[kept] = found.get(kept, 0) + number
+            name = item if item in numbers or len(numbers) < MOST_ITEMS else OTHER
+            numbers[name] = numbers.get(name, 0) + number
 
     def add_to_searches(self, numbers: Mapping[SearchCount, int]) -> None:
         """Adds numbers to items of `searches`."""
@@ -338,17 +338,17 @@ def _count_requests(tally: DayTally, counted: Counted) -> None:
 def _count_search(tally: DayTally, filters: Filters, catalogue: Catalogue | None, *, found_nothing: bool) -> None:
     """Counts what a search asked for, and again under `nothing_...` if it found nothing."""
     tally.add_to_searches({"examined": 1, "found_nothing": int(found_nothing), "with_price": int(has_price(filters))})
-    asked = asked_for(filters, catalogue)
-    tally.add("make", asked.make)
-    tally.add("model", asked.model)
-    tally.add("body", asked.body)
-    tally.add("price", asked.price)
+    demand = asked_for(filters, catalogue)
+    tally.add("make", demand.make)
+    tally.add("model", demand.model)
+    tally.add("body", demand.body)
+    tally.add("price", demand.price)
     if found_nothing:
-        tally.add("nothing_make", asked.make)
-        tally.add("nothing_model", asked.model)
-        tally.add("nothing_body", asked.body)
-        tally.add("nothing_price", asked.price)
-        tally.add("nothing_filter", asked.filters)
+        tally.add("nothing_make", demand.make)
+        tally.add("nothing_model", demand.model)
+        tally.add("nothing_body", demand.body)
+        tally.add("nothing_price", demand.price)
+        tally.add("nothing_filter", demand.filters)
 
 
 def _merge(tally: DayTally, more: DayTally) -> None:

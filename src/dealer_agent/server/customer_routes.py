@@ -25,7 +25,7 @@ from dealer_agent.server.pages.site import FORM_SECURITY_POLICY, Site
 from dealer_agent.server.service import BAD_TOKENS_RULE, Service
 from dealer_agent.storage.errors import DealerUnknown, StorageError
 from dealer_agent.visits.customer_actions import CustomerVisit
-from dealer_agent.visits.customer_changes import EndReason, TimeNotFree, VisitEnded
+from dealer_agent.visits.customer_changes import EndReason, TimeNotFree, VisitIsOver
 
 log = structlog.get_logger()
 
@@ -104,7 +104,7 @@ class CustomerPages:
         show = self._contact if purpose == "contact" else self._visit
         try:
             return await show(link, visit, form, now)
-        except VisitEnded as ended:
+        except VisitIsOver as ended:
             # It has ended since it was read.
             return self._ended(visit.rooftop, ended.why)
 

@@ -122,11 +122,11 @@ class IncomingRequest:
         return {"client": None if self.peer is None else (self.peer, 0), "headers": self.headers}
 
     @property
-    def signed_head(self) -> signature_base.Request:
+    def signed_head(self) -> signature_base.SignableRequest:
         """What a signature of the request may cover. It is always sent to this service over TLS, but for tests."""
         authority = self.fields.get(b"host", b"").decode("latin-1").lower()
         scheme = "https" if self.service.settings.service.public_url.startswith("https") else "http"
-        return signature_base.Request(
+        return signature_base.SignableRequest(
             "POST", authority, self.path.decode("latin-1"), self.query.decode("latin-1"), self.headers, scheme
         )
 

@@ -230,11 +230,11 @@ class RateLimits:
         """Offset and end of the counter in the set at `start` that expires first, and belongs to none of the limits."""
         owners = {owner for _, _, owner in limits}
         counters = _COUNTER.iter_unpack(self._table[start : start + _SET_BYTES])
-        found, first = -1, math.inf
+        first, first_end = -1, math.inf
         for offset, (owner, ends, _) in zip(range(start, start + _SET_BYTES, _COUNTER_BYTES), counters, strict=True):
-            if ends < first and owner not in owners:
-                found, first = offset, ends
-        return found, first
+            if ends < first_end and owner not in owners:
+                first, first_end = offset, ends
+        return first, first_end
 
     def _open_table(self, path: Path) -> mmap.mmap:
         """Maps the shared table of counters. The first worker creates it, while the lock keeps the others out."""

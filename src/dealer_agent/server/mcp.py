@@ -12,6 +12,7 @@ The SDK is imported in a thread when the first request comes, because few dealer
 import asyncio
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from ipaddress import ip_address
@@ -37,22 +38,25 @@ from dealer_agent.offers.pricing import WrongZipError, price_to_show
 from dealer_agent.offers.words import tool_lines
 from dealer_agent.protocol.errors import AuthRequired, SchemaValidationFailed
 from dealer_agent.protocol.json_body import PARSE_ERROR, read_json
-from dealer_agent.protocol.skill import INVENTORY_VEHICLE, LEAD_SUBMIT, SKILLS, Skill
-from dealer_agent.server.bindings import MCP
+from dealer_agent.protocol.offers import OFFERS_EXTENSION
+from dealer_agent.protocol.skill import (
+    ALL_SKILLS,
+    INVENTORY_VEHICLE,
+    LEAD_SUBMIT,
+    OFFER_HOLD,
+    OFFER_RELEASE,
+    OFFER_STATUS,
+    Skill,
+)
+from dealer_agent.server.bindings import MCP, Binding
 from dealer_agent.server.body import JSON, ClientGoneError, cost_of, read_body
 from dealer_agent.server.challenges import Headers, challenge
-from dealer_agent.server.guards import (
-    CALLER_GUARDS,
-    IncomingRequest,
-    check_digest,
-    pass_guards,
-    skill_refusal,
-)
+from dealer_agent.server.guards import CALLER_GUARDS, IncomingRequest, check_digest, pass_guards, skill_refusal
 from dealer_agent.server.log import code_positions
 from dealer_agent.server.mcp_questions import (
     REVISION,
+    McpSession,
     Questions,
-    Session,
     is_answer,
     keep_answer,
     new_session,
@@ -79,8 +83,13 @@ _PASSED_ON = frozenset({b"user-agent", b"x-forwarded-for", b"traceparent"})
 """The headers of an MCP request that the request to the skill has too."""
 _PROOFS = frozenset({b"authorization", b"signature-input"})
 """A request with one of these headers proves its caller."""
-_SKILL_OF_TOOL = {skill.rate_setting: skill for skill in SKILLS}
+_SKILL_OF_TOOL = {skill.rate_setting: skill for skill in ALL_SKILLS}
+_ONLY_OF_KNOWN = (OFFER_HOLD, OFFER_RELEASE, OFFER_STATUS)
 _HEADERS = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")]
+
+
+class NotJson(Exception):  # noqa: N818 - it says what the body is
+    """A body is not JSON, or has too many values or levels."""
 
 
 class McpEndpoint:
@@ -99,9 +108,9 @@ class McpEndpoint:
         resumes = scope["method"] == "GET" and b"last-event-id" in fields
         if scope["method"] != "POST" and not resumes:
             raise HTTPException(405, headers={"Allow": "POST"})
-        respond = _with_headers(send, fields.get(b"origin"))
+        respond = with_headers(send, fields.get(b"origin"))
         try:
-            problem = _wrong_origin(service, scope, fields.get(b"origin"))
+            problem = wrong_origin(service, scope, fields.get(b"origin"))
             if problem is not None:
                 await problem(scope, receive, send)
             elif resumes:
@@ -112,31 +121,19 @@ class McpEndpoint:
                 await self._post(scope, receive, respond, fields)
         except AuthRequired as refused:
             headers = challenge(refused, service, scope, MCP_PATH)
-            await _json_rpc_error(refused.http, refused.coded_message, headers=headers)(scope, receive, respond)
+            await json_rpc_error(refused.http, refused.coded_message, headers=headers)(scope, receive, respond)
         except ClientGoneError:
             return
 
     async def _post(self, scope: Scope, receive: Receive, send: Send, fields: Mapping[bytes, bytes]) -> None:
         """Answers one message of a host."""
         service: Service = scope["service"]
-        bounds = service.settings.service
-        body = await read_body(
-            receive,
-            bounds.body_limit_bytes,
-            bounds.request_timeout_seconds,
-            bounds.largest_body_bytes,
-            # Limits the large bodies that arrive before it is known whether they are leads.
-            partial(service.process.room_for_unknown_type, _peer(scope), scope["headers"]),
-        )
-        await service.count_request(MCP_RULE, scope, cost_of(len(body)))
-        await _find_caller(scope, body)
         try:
-            message = read_json(body)
-        except SchemaValidationFailed as error:
-            # The SDK has no bounds on the number of values and on their levels.
-            await _json_rpc_error(400, error.message, PARSE_ERROR)(scope, receive, send)
+            body, message = await read_message(scope, receive)
+        except NotJson as error:
+            await json_rpc_error(400, str(error), PARSE_ERROR)(scope, receive, send)
             return
-        _check_login(scope, message)
+        check_login(scope, message, _SKILL_OF_TOOL)
         if b"mcp-session-id" in fields:
             await self._loaded()
             session = session_of(service, fields[b"mcp-session-id"].decode("latin-1"))
@@ -179,12 +176,12 @@ class McpEndpoint:
             b"mcp-method": b"tools/call",
             b"mcp-name": LEAD_TOOL.encode(),
         }
-        kept = [(name, value) for name, value in scope["headers"] if name not in {*added, b"content-length"}]
-        as_new = {**scope, "method": "POST", "headers": [*kept, *added.items()]}
+        headers = [(name, value) for name, value in scope["headers"] if name not in {*added, b"content-length"}]
+        as_new = {**scope, "method": "POST", "headers": [*headers, *added.items()]}
         return _body_of(await self._answer(as_new, msgspec.json.encode(request)))
 
     async def _keep_answer(
-        self, scope: Scope, receive: Receive, send: Send, session: Session, message: dict[str, Any]
+        self, scope: Scope, receive: Receive, send: Send, session: McpSession, message: dict[str, Any]
     ) -> None:
         with scope["service"].load:
             is_kept = await keep_answer(scope["service"], session, message)
@@ -212,6 +209,30 @@ class McpEndpoint:
         return tools
 
 
+async def read_message(scope: Scope, receive: Receive) -> tuple[bytes, Any]:
+    """The body of a request with one message of a host, and the message. Leaves the caller in the scope.
+
+    Raises NotJson, ProtocolError (too large, a wrong caller, too many requests) and ClientGoneError.
+    """
+    service: Service = scope["service"]
+    bounds = service.settings.service
+    body = await read_body(
+        receive,
+        bounds.body_limit_bytes,
+        bounds.request_timeout_seconds,
+        bounds.largest_body_bytes,
+        # Limits the large bodies that arrive before it is known whether they are leads.
+        partial(service.process.room_for_unknown_type, _peer(scope), scope["headers"]),
+    )
+    await service.count_request(MCP_RULE, scope, cost_of(len(body)))
+    await _find_caller(scope, body)
+    try:
+        # The SDK has no bounds on the number of values and on their levels.
+        return body, read_json(body)
+    except SchemaValidationFailed as error:
+        raise NotJson(error.message) from None
+
+
 async def _find_caller(scope: Scope, body: bytes = b"") -> None:
     """Leaves the request to `/mcp` in the scope, with its caller. Raises AuthRequired and RateLimited.
 
@@ -234,14 +255,17 @@ async def _find_caller(scope: Scope, body: bytes = b"") -> None:
         await pass_guards((*CALLER_GUARDS, check_digest), outer)
 
 
-def _check_login(scope: Scope, message: object) -> None:
+def check_login(scope: Scope, message: object, skill_of_tool: Mapping[str, Skill]) -> None:
     """Raises AuthRequired if the caller may not call a tool, and an issuer could give it a token for that."""
     outer: IncomingRequest = scope["outer"]
     if not outer.service.settings.auth.issuers:
         return
     match message:
-        case {"method": "tools/call", "params": {"name": str(name)}} if name in _SKILL_OF_TOOL:
-            refusal = skill_refusal(outer, _SKILL_OF_TOOL[name])
+        case {"method": "tools/call", "params": {"name": str(name)}} if name in skill_of_tool:
+            skill = skill_of_tool[name]
+            refusal = skill_refusal(outer, skill)
+            if refusal is None and skill in _ONLY_OF_KNOWN and not outer.caller.is_known:
+                refusal = AuthRequired.of_skill(f"{skill.id} is for agents that prove who they are.", skill.scope)
             if refusal is not None:
                 raise refusal
 
@@ -269,14 +293,12 @@ class _FaultsOnly(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         if record.levelno >= logging.ERROR:
             cause = record.exc_info[1] if record.exc_info else None
-            found = {} if cause is None else {"error": type(cause).__qualname__, "places": code_positions(cause)}
-            log.error("mcp fault", logger=record.name, **found)
+            facts = {} if cause is None else {"error": type(cause).__qualname__, "places": code_positions(cause)}
+            log.error("mcp fault", logger=record.name, **facts)
 
 
 async def _serve(tools: "type[tool_server.ToolServer]", scope: Scope, body: bytes, send: Send) -> None:
-    """Answers one request with a server of its own. Nothing of it is left afterwards."""
     from mcp.server.request_state import RequestStateSecurity
-    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
     service: Service = scope["service"]
     server = tools(
@@ -285,12 +307,19 @@ async def _serve(tools: "type[tool_server.ToolServer]", scope: Scope, body: byte
         terms=_terms(service),
         skills=service.settings.skills,
         ask=_ask,
-        refused={skill.id for skill in SKILLS if skill_refusal(scope["outer"], skill) is not None},
+        refused={skill.id for skill in ALL_SKILLS if skill_refusal(scope["outer"], skill) is not None},
     ).server(
         RequestStateSecurity(
             keys=[service.mcp_key], ttl=ANSWER_SECONDS, bind_principal=_caller, audience=service.dealer_id
         ),
     )
+    await serve_once(server, scope, body, send)
+
+
+async def serve_once(server: Any, scope: Scope, body: bytes, send: Send) -> None:
+    """Answers one request with a server of its own. Nothing of it is left afterwards."""
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
     unread: Iterator[Message] = iter([{"type": "http.request", "body": body, "more_body": False}])
     gone = asyncio.Event()
 
@@ -327,14 +356,26 @@ def _peer(scope: Scope) -> str | None:
 
 
 async def _ask(context: Any, skill: Skill, payload: dict[str, Any]) -> SkillData | SkillError:
-    """Sends a payload through the pipeline of requests, as the caller of the tool."""
     request: Request = context.request
-    service: Service = request.scope["service"]
+    response = await ask_skill(request.scope, skill, payload)
+    if skill is not INVENTORY_VEHICLE or isinstance(response, SkillError):
+        return response
+    return replace(response, lines=_price_lines(request.scope["service"], response.data, payload.get("zip")))
+
+
+async def ask_skill(
+    scope: Scope, skill: Skill, payload: Mapping[str, Any], binding: Binding = MCP
+) -> SkillData | SkillError:
+    """Sends a payload through the pipeline of requests, as the caller of the tool.
+
+    It names the offers extension: otherwise the service refuses quotes and holds.
+    """
+    service: Service = scope["service"]
     body = skill_body(service, skill, payload)
-    passed_on = [(name, value) for name, value in request.scope["headers"] if name in _PASSED_ON]
-    headers = [*passed_on, *body_headers(body)]
-    outer: IncomingRequest = request.scope["outer"]
-    incoming = IncomingRequest(MCP, service, headers, dict(headers), _peer(request.scope))
+    passed_on = [(name, value) for name, value in scope["headers"] if name in _PASSED_ON]
+    headers = [*passed_on, *body_headers(body), (b"a2a-extensions", OFFERS_EXTENSION.encode())]
+    outer: IncomingRequest = scope["outer"]
+    incoming = IncomingRequest(binding, service, headers, dict(headers), _peer(scope))
     incoming.caller, incoming.signature = outer.caller, outer.signature
 
     response = await answer(incoming, receiving(body))
@@ -342,26 +383,25 @@ async def _ask(context: Any, skill: Skill, payload: dict[str, Any]) -> SkillData
     document = msgspec.json.decode(b"".join(response.body))
     if response.status == 200:
         data = document["message"]["parts"][0]["data"]
-        lines = _price_lines(service, data["data"], payload.get("zip")) if skill is INVENTORY_VEHICLE else ()
-        return SkillData(data["data"], data.get("message"), lines)
+        return SkillData(data["data"], data.get("message"))
     # The last detail is the protocol's error. The one before it is A2A's ErrorInfo.
     error = document["error"]["details"][-1]
-    return SkillError(error["code"], error["message"], error["details"])
+    return SkillError(error["code"], error["message"], error["details"], error["error_id"])
 
 
 def _price_lines(service: Service, data: Mapping[str, Any], zip_code: str | None) -> Sequence[str]:
     """The all-in price of a vehicle that a skill has answered, for a buyer with a ZIP code. Empty if there is none."""
-    found = service.dealer.catalogue.find(UNSET, UNSET, data["vehicle_id"])
-    if not isinstance(found, Listing):
+    listing = service.dealer.catalogue.find(UNSET, UNSET, data["vehicle_id"])
+    if not isinstance(listing, Listing):
         return ()
     try:
-        priced = price_to_show(service.dealer.profile, service.settings.pricing, found.vehicle, zip_code)
+        priced = price_to_show(service.dealer.profile, service.settings.pricing, listing.vehicle, zip_code)
     except WrongZipError as error:
         return (f"No price in lines: {error}",)
     return () if priced is None else tuple(tool_lines(priced))
 
 
-def _wrong_origin(service: Service, scope: Scope, origin: bytes | None) -> Response | None:
+def wrong_origin(service: Service, scope: Scope, origin: bytes | None) -> Response | None:
     """The refusal of a wrong Host or Origin. With DNS rebinding, a page could otherwise reach a private service."""
     addresses: Addresses = scope["dealers"].addresses
     name = host_name(host_of(scope).decode("latin-1"))
@@ -371,12 +411,12 @@ def _wrong_origin(service: Service, scope: Scope, origin: bytes | None) -> Respo
     is_local = _is_loopback(name)
     # A name can be rebound to this machine. An IP address cannot.
     installation = urlsplit(addresses.public_url).hostname
-    known = is_local or _is_address(name) or name in {public.hostname, installation, *mcp.allowed_hosts}
-    if not known and addresses.hosts.get(name) != service.dealer_id:
+    is_allowed = is_local or _is_address(name) or name in {public.hostname, installation, *mcp.allowed_hosts}
+    if not is_allowed and addresses.hosts.get(name) != service.dealer_id:
         words = (
             "The Host header names no host of this dealer. Set public_url, or name the host in allowed_hosts of [mcp]."
         )
-        return _json_rpc_error(421, words)
+        return json_rpc_error(421, words)
     if origin is None:
         return None
     page = origin.decode("latin-1")
@@ -385,7 +425,7 @@ def _wrong_origin(service: Service, scope: Scope, origin: bytes | None) -> Respo
     scheme, _, rest = page.partition("://")
     if is_local and scheme in ("http", "https") and _is_loopback(host_name(rest)):
         return None
-    return _json_rpc_error(403, "Pages of this origin may not call. Name it in allowed_origins of [mcp].")
+    return json_rpc_error(403, "Pages of this origin may not call. Name it in allowed_origins of [mcp].")
 
 
 def _is_address(name: str) -> bool:
@@ -402,19 +442,22 @@ def _is_loopback(name: str) -> bool:
     return ip_address(name.removeprefix("[").removesuffix("]")).is_loopback
 
 
-def _json_rpc_error(status: int, words: str, number: int = INVALID_REQUEST, headers: Headers = ()) -> Response:
-    error = {"jsonrpc": "2.0", "id": None, "error": {"code": number, "message": words}}
+def json_rpc_error(
+    status: int, words: str, number: int = INVALID_REQUEST, headers: Headers = (), call_id: object = None
+) -> Response:
+    """A response with an error of JSON-RPC, which is about no tool."""
+    error = {"jsonrpc": "2.0", "id": call_id, "error": {"code": number, "message": words}}
     return Response(msgspec.json.encode(error), status, dict((*_DECODED_HEADERS, *headers)), media_type=JSON)
 
 
 _DECODED_HEADERS = [(name.decode(), value.decode()) for name, value in _HEADERS]
 
 
-_NO_SESSION = _json_rpc_error(404, "This session has ended. Begin another one with initialize.")
-_NO_QUESTION = _json_rpc_error(400, "No question waits for this answer.")
+_NO_SESSION = json_rpc_error(404, "This session has ended. Begin another one with initialize.")
+_NO_QUESTION = json_rpc_error(400, "No question waits for this answer.")
 
 
-def _with_headers(send: Send, origin: bytes | None) -> Send:
+def with_headers(send: Send, origin: bytes | None) -> Send:
     """Adds the headers that every response has. A page may read the response only if its origin was accepted."""
     page = [
         (b"access-control-allow-origin", origin),
@@ -422,10 +465,10 @@ def _with_headers(send: Send, origin: bytes | None) -> Send:
     ]
     more = _HEADERS + ([*page, (b"vary", b"origin")] if origin else [])
 
-    async def with_headers(message: Message) -> None:
+    async def complete(message: Message) -> None:
         if message["type"] == "http.response.start":
-            kept = [(name, value) for name, value in message.get("headers", ()) if (name, value) not in _HEADERS]
-            message = {**message, "headers": [*kept, *more]}
+            headers = [(name, value) for name, value in message.get("headers", ()) if (name, value) not in _HEADERS]
+            message = {**message, "headers": [*headers, *more]}
         await send(message)
 
-    return with_headers
+    return complete

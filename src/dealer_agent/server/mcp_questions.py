@@ -46,7 +46,7 @@ BEAT_SECONDS = 15.0
 MOST_WAITING: Final = 64
 """The questions of a process that may wait at the same time."""
 MOST_OF_ADDRESS: Final = 16
-"""The same for one IP address: assistants on servers call for many people from few addresses."""
+"""The questions that may wait for one IP address: assistants on servers call for many people from few addresses."""
 RETRY_MILLISECONDS: Final = 3_000
 """When a host continues a stream that broke: load balancers then know that the machine is gone."""
 LONGEST_EVENT_ID: Final = 6_000
@@ -63,7 +63,7 @@ _SSE_HEADERS = [
 ]
 
 
-class Session(NamedTuple):
+class McpSession(NamedTuple):
     """What is known of a host. `client` is its name."""
 
     id: str
@@ -88,11 +88,11 @@ class Seals:
         from mcp.server.request_state import InvalidRequestState
 
         try:
-            found = json.loads(self._codec.unseal(text))
+            sealed = json.loads(self._codec.unseal(text))
         except (InvalidRequestState, ValueError):
             return None
-        match found:
-            case [str(of), str(dealer_id), float(expires_at), content] if (of, dealer_id) == (kind, self._dealer_id):
+        match sealed:
+            case [named, dealer_id, float(expires_at), content] if (named, dealer_id) == (kind, self._dealer_id):
                 return content if datetime.now(UTC).timestamp() < expires_at else None
         return None
 
@@ -110,10 +110,10 @@ def new_session(service: Service, request: Mapping[str, Any], response: Mapping[
     return None
 
 
-def session_of(service: Service, session_id: str) -> Session | None:
+def session_of(service: Service, session_id: str) -> McpSession | None:
     """The session with this id. None if it has expired, or is not one of this dealer."""
-    found = Seals(service).open(_SESSION, session_id)
-    return None if found is None else Session(*found)
+    content = Seals(service).open(_SESSION, session_id)
+    return None if content is None else McpSession(*content)
 
 
 def is_answer(message: object) -> bool:
@@ -121,21 +121,21 @@ def is_answer(message: object) -> bool:
     return isinstance(message, dict) and "method" not in message and ("result" in message or "error" in message)
 
 
-async def keep_answer(service: Service, session: Session, message: Json) -> bool:
+async def keep_answer(service: Service, session: McpSession, message: Json) -> bool:
     """Stores the answer to a question. False if there is no such question for this host. Raises StorageError."""
     seals = Seals(service)
-    found = seals.open(_QUESTION, str(message.get("id")))
-    if found is None or found[1] != session.id:
+    question = seals.open(_QUESTION, str(message.get("id")))
+    if question is None or question[1] != session.id:
         return False
-    question_id, _, until = found
+    question_id, _, until = question
     expires_at = datetime.fromtimestamp(until, UTC)
-    given = message.get("result")
-    sealed = seals.seal(_ANSWER, expires_at, given if isinstance(given, dict) else None)
+    result = message.get("result")
+    sealed = seals.seal(_ANSWER, expires_at, result if isinstance(result, dict) else None)
     await asyncio.to_thread(service.mcp_answers.put, question_id, sealed, expires_at)
     return True
 
 
-class Waiting(NamedTuple):
+class WaitingCall(NamedTuple):
     """A tool call that waits for a person. `request` is the second call of the tool, without the answer."""
 
     question_id: str
@@ -152,7 +152,7 @@ class Questions:
         self._waiting: Counter[str] = Counter()
 
     async def ask(
-        self, scope: Scope, receive: Receive, send: Send, message: Json, session: Session, call: CallTool
+        self, scope: Scope, receive: Receive, send: Send, message: Json, session: McpSession, call: CallTool
     ) -> Json | None:
         """Calls a tool that may ask the person. None if the response has been sent as a stream; else the response."""
         service: Service = scope["service"]
@@ -166,7 +166,7 @@ class Questions:
                 return _not_sent(message["id"], "Too many people are being asked now. Try again in a minute.")
             until = datetime.now(UTC) + timedelta(seconds=QUESTION_SECONDS)
             request["params"]["requestState"] = result["requestState"]
-            waiting = Waiting(new_ulid(), session.id, until.timestamp(), request, message["id"])
+            waiting = WaitingCall(new_ulid(), session.id, until.timestamp(), request, message["id"])
             seals = Seals(service)
             question = {
                 "jsonrpc": "2.0",
@@ -180,16 +180,16 @@ class Questions:
         return None
 
     async def resume(
-        self, scope: Scope, receive: Receive, send: Send, session: Session, event_id: str, call: CallTool
+        self, scope: Scope, receive: Receive, send: Send, session: McpSession, event_id: str, call: CallTool
     ) -> bool:
         """Continues a stream that broke. False if there is no such stream, or no free slot."""
         service: Service = scope["service"]
-        found = Seals(service).open(_STREAM, event_id)
-        if found is None or found[1] != session.id:
+        stream = Seals(service).open(_STREAM, event_id)
+        if stream is None or stream[1] != session.id:
             return False
         with self._slot(service, scope) as has_slot:
             if has_slot:
-                await _stream(service, receive, send, Waiting(*found), call, ": continued\n\n")
+                await _stream(service, receive, send, WaitingCall(*stream), call, ": continued\n\n")
         return has_slot
 
     @contextmanager
@@ -207,8 +207,10 @@ class Questions:
             self._waiting += Counter()
 
 
-async def _stream(service: Service, receive: Receive, send: Send, waiting: Waiting, call: CallTool, first: str) -> None:
-    """Sends the events of a question until it is answered, expires, or the host goes."""
+async def _stream(
+    service: Service, receive: Receive, send: Send, waiting: WaitingCall, call: CallTool, first: str
+) -> None:
+    """Sends the events of a question until it is answered or expires, or the host disconnects."""
     await send({"type": "http.response.start", "status": 200, "headers": list(_SSE_HEADERS)})
     gone = asyncio.ensure_future(_gone(receive))
     try:
@@ -226,7 +228,7 @@ async def _gone(receive: Receive) -> None:
 
 
 async def _events(
-    service: Service, waiting: Waiting, call: CallTool, gone: "asyncio.Future[None]"
+    service: Service, waiting: WaitingCall, call: CallTool, gone: "asyncio.Future[None]"
 ) -> AsyncIterator[str]:
     """Comments while the person decides, then the response to the call. None of it if the host or the server stops."""
     connections = service.process.connections
@@ -250,7 +252,7 @@ async def _events(
             yield ": the person is being asked\n\n"
 
 
-async def _finish(service: Service, waiting: Waiting, sealed: str, call: CallTool) -> Json:
+async def _finish(service: Service, waiting: WaitingCall, sealed: str, call: CallTool) -> Json:
     """Calls the tool with the answer, and removes the answer."""
     answer = Seals(service).open(_ANSWER, sealed)
     if answer is None:
@@ -264,7 +266,7 @@ async def _finish(service: Service, waiting: Waiting, sealed: str, call: CallToo
     return response
 
 
-def _modern(message: Json, session: Session) -> Json:
+def _modern(message: Json, session: McpSession) -> Json:
     """A call of a tool as a request of the revision 2026-07-28."""
     params = message["params"]
     meta = {
@@ -272,8 +274,8 @@ def _modern(message: Json, session: Session) -> Json:
         "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}},
         "io.modelcontextprotocol/clientInfo": {"name": session.client, "version": ""},
     }
-    kept = {name: params[name] for name in ("name", "arguments") if name in params}
-    return {"jsonrpc": "2.0", "id": message["id"], "method": "tools/call", "params": kept | {"_meta": meta}}
+    arguments = {name: params[name] for name in ("name", "arguments") if name in params}
+    return {"jsonrpc": "2.0", "id": message["id"], "method": "tools/call", "params": arguments | {"_meta": meta}}
 
 
 def _of_older_revision(response: Json) -> Json:

@@ -42,6 +42,7 @@ WORKERS = "dealer_agent_workers"
 REQUESTS = "dealer_agent_requests_total"
 REQUEST_SECONDS = "dealer_agent_request_seconds"
 RATE_LIMITED = "dealer_agent_rate_limited_requests_total"
+RECORDED = "dealer_agent_recorded_replies_total"
 READY = "dealer_agent_ready"
 LEADS_AVAILABLE = "dealer_agent_leads_available"
 CONNECTIONS = "dealer_agent_connections"
@@ -76,6 +77,11 @@ FAMILIES: dict[str, Family] = {
         "counter",
         "Requests refused with RATE_LIMITED, by the rate limit that refused them. overload: the process had no time.",
         ("rule",),
+    ),
+    RECORDED: Family(
+        "counter",
+        "Replies for the record of replies. result is kept, or dropped: the day was full, or too many waited.",
+        ("result",),
     ),
     READY: Family("gauge", "1 if all workers have current stock and tokens, else 0.", (), "min", "min"),
     LEADS_AVAILABLE: Family("gauge", "1 if all workers can store leads, else 0.", (), "min", "min"),
@@ -175,11 +181,11 @@ def observe(histogram: list[float], seconds: float) -> None:
 
 def add_to(readings: Readings, series: Series, values: list[float], combine: Combine = "sum") -> None:
     """Combines values with those that the series has already."""
-    known = readings.get(series)
-    if known is None:
+    earlier = readings.get(series)
+    if earlier is None:
         readings[series] = values
     else:
-        readings[series] = [COMBINE[combine](pair) for pair in zip(known, values, strict=True)]
+        readings[series] = [COMBINE[combine](pair) for pair in zip(earlier, values, strict=True)]
 
 
 @dataclass(slots=True)
@@ -245,18 +251,18 @@ class WorkerMetrics:
 
     def readings(self) -> Readings:
         """All counters."""
-        found: Readings = {series: list(values) for series, values in self._counters.items()}
-        found[Series(WRITER_SECONDS)] = list(self.writer_wait)
+        readings: Readings = {series: list(values) for series, values in self._counters.items()}
+        readings[Series(WRITER_SECONDS)] = list(self.writer_wait)
         for label, counts in self._of_dealers.items():
             for skill, code, caller, histogram in counts.counted():
-                add_to(found, Series(REQUESTS, (label, skill, code, caller)), [sum(histogram[:-1])])
-                add_to(found, Series(REQUEST_SECONDS, (skill,)), list(histogram))
-        return found
+                add_to(readings, Series(REQUESTS, (label, skill, code, caller)), [sum(histogram[:-1])])
+                add_to(readings, Series(REQUEST_SECONDS, (skill,)), list(histogram))
+        return readings
 
 
 def combined(readings: Iterable[tuple[Series, list[float]]]) -> Readings:
     """Readings of one worker. Those of one series are combined as its family says."""
-    found: Readings = {}
+    series_values: Readings = {}
     for series, values in readings:
-        add_to(found, series, values, FAMILIES[series.name].within)
-    return found
+        add_to(series_values, series, values, FAMILIES[series.name].within)
+    return series_values

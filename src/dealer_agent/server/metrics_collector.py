@@ -55,9 +55,9 @@ class WorkerCollector(Collector):
         """All metrics now."""
         with self._lock:
             self._ask_all()
-            found = self._total()
+            readings = self._total()
         for name, family in FAMILIES.items():
-            yield _metric(name, family, ((series.labels, values) for series, values in found if series.name == name))
+            yield _metric(name, family, ((series.labels, values) for series, values in readings if series.name == name))
 
     def describe(self) -> Iterable[Metric]:
         """Nothing: the registry would collect at its start."""
@@ -120,18 +120,18 @@ def _ask(path: Path, wanted: bytes) -> Readings | None:
     return None
 
 
-def _metric(name: str, family: Family, found: Iterable[tuple[tuple[str, ...], list[float]]]) -> Metric:
+def _metric(name: str, family: Family, readings: Iterable[tuple[tuple[str, ...], list[float]]]) -> Metric:
     """One metric in the form that prometheus_client writes."""
     labels = list(family.labels)
     if family.kind == "histogram":
         histogram = HistogramMetricFamily(name, family.meaning, labels=labels)
-        for values, (*counts, total) in found:
+        for values, (*counts, total) in readings:
             histogram.add_metric(values, list(_buckets(counts)), total)
         return histogram
     numbers = (CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily)(
         name, family.meaning, labels=labels
     )
-    for values, (number,) in found:
+    for values, (number,) in readings:
         numbers.add_metric(values, number)
     return numbers
 

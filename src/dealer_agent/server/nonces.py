@@ -64,12 +64,12 @@ class StoredNonces:
         """Whether a nonce is new. Raises StorageError."""
         if key in self._waiting:
             return False
-        found: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        is_new: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         # The clocks of machines differ, and the clock of one may be set back.
-        self._waiting[key] = datetime.fromtimestamp(until + NONCE_SECONDS, UTC), found
+        self._waiting[key] = datetime.fromtimestamp(until + NONCE_SECONDS, UTC), is_new
         if self._adding is None or self._adding.done():
             self._adding = asyncio.create_task(self._add_waiting())
-        return await found
+        return await is_new
 
     async def clean(self) -> None:
         """Deletes nonces that have expired. Raises StorageError."""
@@ -83,19 +83,19 @@ class StoredNonces:
             try:
                 new = await asyncio.to_thread(self._add, {key: until for key, (until, _) in group.items()})
             except Exception as failure:  # noqa: BLE001 - each request raises it.
-                for key, (_, found) in group.items():
+                for key, (_, is_new) in group.items():
                     del self._waiting[key]
-                    if not found.cancelled():
-                        found.set_exception(failure)
+                    if not is_new.cancelled():
+                        is_new.set_exception(failure)
                 continue
-            for key, (_, found) in group.items():
+            for key, (_, is_new) in group.items():
                 del self._waiting[key]
-                if not found.cancelled():
-                    found.set_result(key in new)
+                if not is_new.cancelled():
+                    is_new.set_result(key in new)
 
-    def _add(self, found: Mapping[bytes, datetime]) -> set[bytes]:
+    def _add(self, nonces: Mapping[bytes, datetime]) -> set[bytes]:
         with self.store.write(self.owner) as tx:
-            return add_nonces(tx, found)
+            return add_nonces(tx, nonces)
 
     def _clean(self) -> None:
         with self.store.write(self.owner) as tx:

@@ -16,9 +16,10 @@ from dealer_agent.callers.issuer import Issuer
 from dealer_agent.callers.issuer_metadata import openid_url
 from dealer_agent.callers.policy import Policies
 from dealer_agent.catalogue_loading.change_pages import ChangeReader
+from dealer_agent.catalogue_loading.listings import listing_policy
 from dealer_agent.catalogue_loading.snapshot_folder import SnapshotFolder
 from dealer_agent.catalogue_loading.snapshot_loader import FILE, SnapshotLoader
-from dealer_agent.catalogue_loading.snapshots import LoadedSnapshot, listing_policy
+from dealer_agent.catalogue_loading.snapshots import LoadedSnapshot
 from dealer_agent.config import Settings
 from dealer_agent.config.readiness import is_open
 from dealer_agent.delivery.loop import DeliveryLoop
@@ -89,7 +90,7 @@ class DealerOpener:
         Raises DealerUnknown, SettingsError, StorageError and SnapshotError.
         """
         store, process = self.opened.store, self.process
-        settings, cipher = await asyncio.to_thread(self._prepare, dealer_id)
+        revision, settings, cipher = await asyncio.to_thread(self._prepare, dealer_id)
         profile, installation = settings.dealer, self.opened.installation
         file = settings.folder / FILE if self.snapshots is None else self.snapshots.file_of(dealer_id)
         snapshots = SnapshotLoader(store, settings.database_url, profile, file, self.snapshots)
@@ -101,7 +102,7 @@ class DealerOpener:
             on_stored=partial(self.deliveries.wake, profile.id),
             on_result=(lambda _: None) if self.metrics is None else partial(self.metrics.count_lead, profile.id),
         )
-        revision, admitted, snapshot = await asyncio.to_thread(_read, store, profile.id, snapshots)
+        admitted, snapshot = await asyncio.to_thread(_read, store, profile.id, snapshots)
         rules = settings.rate_limits.by_rule
         is_only = installation.only is not None
         card = _card_facts(settings, installation.listens_at)
@@ -146,19 +147,26 @@ class DealerOpener:
             links=self.opened.customer_links(settings, cipher),
             stock_bytes=snapshot.size,
             counts=process.counts.of_dealer(profile.id, profile.timezone, settings.reports.agents),
+            replies=process.replies.of_dealer(settings) if settings.record.replies else None,
             traces=self.traces,
             response_counts=None if self.metrics is None else self.metrics.of_dealer(profile.id),
             tenant=None if is_only else profile.id,
         )
 
-    def _prepare(self, dealer_id: str) -> tuple[Settings, Cipher]:
-        """The settings and the cipher of a dealer, which gets keys, a trusted time and a folder if it has none."""
+    def _prepare(self, dealer_id: str) -> tuple[ChangeCounters, Settings, Cipher]:
+        """The counters of changes, the settings and the cipher of a dealer.
+
+        It gets keys, a trusted time and a folder if it has none.
+        """
+        # The counters first: the refresher then loads a later change.
+        with self.opened.store.read(dealer_id) as tx:
+            revision = read_revision(tx)
         settings = self.opened.settings_of(dealer_id)
         cipher = self.opened.store.check_keys(dealer_id)
         # Before the first lead. Otherwise a lead that is stored while the clock is wrong would make that time trusted.
         note_first_time(self.opened.store, dealer_id, datetime.now(UTC))
         settings.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return settings, cipher
+        return revision, settings, cipher
 
     def _shared_limits(
         self, machine: RateLimits | DealerLimits, dealer_id: str, rules: Mapping[str, str], cipher: Cipher
@@ -188,13 +196,11 @@ class Admitted(NamedTuple):
     policies: Policies
 
 
-def _read(store: Store, dealer_id: str, snapshots: SnapshotLoader) -> tuple[ChangeCounters, Admitted, LoadedSnapshot]:
-    """What a service needs from the database: the counters of changes, the callers and the stock."""
-    # The revision first: a later change is then loaded by the refresher.
+def _read(store: Store, dealer_id: str, snapshots: SnapshotLoader) -> tuple[Admitted, LoadedSnapshot]:
+    """What a service needs from the database: the callers and the stock."""
     with store.read(dealer_id) as tx:
-        revision = read_revision(tx)
         admitted = admitted_callers(tx)
-    return revision, admitted, snapshots.load(datetime.now(UTC))
+    return admitted, snapshots.load(datetime.now(UTC))
 
 
 def admitted_callers(tx: Transaction) -> Admitted:

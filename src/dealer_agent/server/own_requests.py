@@ -58,10 +58,11 @@ class OwnExchange:
 async def ask_own(service: Service, skill: Skill, payload: Mapping[str, Any], address: str, token: str) -> OwnExchange:
     """Asks a reading skill as an agent at this IP address does, with a token unless it is empty.
 
-    The request is not among the counts of what agents ask, and has no line in the log.
+    The request is neither counted nor recorded among what agents ask, and has no line in the log.
     """
     assert not skill.is_lead, "a lead would be stored, and sent to people"
-    uncounted = replace(service, counts=DealerCounts(service.dealer_id, service.settings.dealer.timezone, (), []))
+    counts = DealerCounts(service.dealer_id, service.settings.dealer.timezone, (), [])
+    uncounted = replace(service, counts=counts, replies=None)
     body = skill_body(service, skill, payload)
     headers = body_headers(body)
     if token:
@@ -85,9 +86,9 @@ def refusal_of(service: Service, body: bytes, now: datetime) -> tuple[int, bytes
 
     Nothing is stored, counted or sent: a lead can be tried with it.
     """
-    _, found = HTTP_JSON.decode(body, service.vocabularies, service.settings.service.lenient_configuration)
-    if isinstance(found, Request) and found.problems:
-        found = validation_error([*found.problems], "payload")
-    if not isinstance(found, ProtocolError):
+    _, decoded = HTTP_JSON.decode(body, service.vocabularies, service.settings.service.lenient_configuration)
+    if isinstance(decoded, Request) and decoded.problems:
+        decoded = validation_error([*decoded.problems], "payload")
+    if not isinstance(decoded, ProtocolError):
         return None
-    return HTTP_JSON.encode_error(found, service.vocabularies.default, f"err_{new_ulid()}", now, b"")
+    return HTTP_JSON.encode_error(decoded, service.vocabularies.default, f"err_{new_ulid()}", now, b"")

@@ -60,7 +60,7 @@ PROBED_DEALERS = 16
 NEEDED_BY_ALL = {"changes"}
 """The steps that reading skills need: when one fails, a process answers from older data."""
 NEEDED_BY_ONE = NEEDED_BY_ALL | {"stock", "tokens", "settings"}
-"""The same for a process with one dealer. A failure that concerns one of many dealers must not stop all of them."""
+"""The steps that reading skills of a process with one dealer need. With many, a failure may concern only one."""
 
 
 MOST_AT_ONCE = 500
@@ -91,21 +91,21 @@ class Changes:
             count = count_changes(everything)
             if count == self._counted:
                 return {}
-            found = self._read_since(everything, max(self._newest, EPOCH + USUAL_TRANSACTION) - USUAL_TRANSACTION)
+            counters = self._read_since(everything, max(self._newest, EPOCH + USUAL_TRANSACTION) - USUAL_TRANSACTION)
             if count != sum(map(sum, self._seen.values())):
                 # A long transaction has committed a change with an earlier time.
-                found = self._read_since(everything, EPOCH)
+                counters = self._read_since(everything, EPOCH)
         self._counted = count
-        return found
+        return counters
 
     def _read_since(self, tx: InstallationTransaction, since: datetime) -> dict[str, ChangeCounters]:
         """The counters of the dealers that changed since then."""
         changes = changed_dealers(tx, since)
         if changes:
             self._newest = changes[-1].changed_at
-        found = {each.dealer_id: ChangeCounters(each.stock, each.tokens, each.settings) for each in changes}
-        self._seen.update(found)
-        return found
+        counters = {row.dealer_id: ChangeCounters(row.stock, row.tokens, row.settings) for row in changes}
+        self._seen.update(counters)
+        return counters
 
 
 class MarkedDealers:
@@ -196,9 +196,9 @@ class Refresher:
 
     async def _poll(self) -> None:
         """Reads which dealers have changed, and marks them."""
-        found = await asyncio.to_thread(self._changes.read)
-        changed = [dealer_id for dealer_id, revision in found.items() if self._known.get(dealer_id) != revision]
-        self._known.update(found)
+        counters = await asyncio.to_thread(self._changes.read)
+        changed = [dealer_id for dealer_id, revision in counters.items() if self._known.get(dealer_id) != revision]
+        self._known.update(counters)
         if changed:
             self._mark(changed)
 
@@ -208,10 +208,10 @@ class Refresher:
 
     def _check_opened(self, dealer_id: str) -> None:
         """A change may have been found while the dealer was being opened."""
-        known, opened = self._known.get(dealer_id), self.dealers.opened.get(dealer_id)
-        if opened is not None and (shared := self.dealers.process.shared_policies) is not None:
-            opened.use_policies(opened.policies.with_shared(shared))
-        if known is not None and opened is not None and known != opened.loaded:
+        revisions, service = self._known.get(dealer_id), self.dealers.opened.get(dealer_id)
+        if service is not None and (shared := self.dealers.process.shared_policies) is not None:
+            service.use_policies(service.policies.with_shared(shared))
+        if revisions is not None and service is not None and revisions != service.loaded:
             self._mark([dealer_id])
             self._announced.set()
 
@@ -267,6 +267,9 @@ class Refresher:
         async def open_again(service: Service, revision: ChangeCounters) -> None:
             dealer_id = service.dealer.profile.id
             await self.dealers.open_again(dealer_id)
+            # The file of the only dealer was read after this counter. What was saved since then is read next time.
+            if (opened := self.dealers.opened.get(dealer_id)) is not None:
+                opened.loaded = opened.loaded._replace(settings=numbers[dealer_id])
             log.info("settings refreshed", dealer=dealer_id, revision=revision.settings)
 
         async with self._new_settings.take() as taken:

@@ -20,13 +20,12 @@ from dealer_agent.protocol.errors import AuthRequired, ContactConsentRequired, I
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.offers import OFFERS_EXTENSION
 from dealer_agent.protocol.problems import Problem, validation_error
-from dealer_agent.protocol.response_bodies import SkillResponse, response_pieces
-from dealer_agent.protocol.skill import INVENTORY_VEHICLE, LEAD_SUBMIT, LeadSubmitRequest
+from dealer_agent.protocol.response_bodies import SkillResult
+from dealer_agent.protocol.skill import INVENTORY_VEHICLE, LEAD_SUBMIT, InventorySearchRequest, LeadSubmitRequest
 from dealer_agent.protocol.task_list import TaskPage
-from dealer_agent.protocol.version_payloads import response_data
 from dealer_agent.protocol.vocabulary import Vocabulary
 from dealer_agent.server.admission import too_busy
-from dealer_agent.server.bindings import Binding
+from dealer_agent.server.bindings import Binding, success_body
 from dealer_agent.server.body import JSON, ClientGoneError, read_body
 from dealer_agent.server.challenges import challenge
 from dealer_agent.server.counting import UNKNOWN_SKILL, lead_outcome
@@ -46,7 +45,7 @@ from dealer_agent.server.guards import (
 from dealer_agent.server.log import log_request
 from dealer_agent.server.named_extensions import named_extensions
 from dealer_agent.server.service import UNKNOWN_LEADS_RULE, Service
-from dealer_agent.skills import Asked, answer_offer, read, submit_lead
+from dealer_agent.skills import TimedRequest, answer_offer, read, submit_lead, with_hold
 from dealer_agent.storage.daily_counts import OK
 from dealer_agent.storage.transaction import current_span
 
@@ -83,8 +82,8 @@ async def answer(incoming: IncomingRequest, receive: Receive) -> HttpResponse:
         if incoming.request.skill.is_extension:
             return _success(incoming, await _answer_offer(incoming))
         if incoming.request.skill is INVENTORY_VEHICLE and names_offers(incoming):
-            return _success(incoming, await _read_with_hold(incoming))
-        return _success(incoming, _read(incoming))
+            return await _read_with_hold(incoming)
+        return _recorded(incoming, _read(incoming), service.dealer.revision)
     except TaskPage as page:
         return _response(incoming, 200, (), incoming.binding.encode_result(incoming.call_id, [page.body]))
     except ClientGoneError:
@@ -114,7 +113,7 @@ def answer_plain(incoming: IncomingRequest) -> HttpResponse:
     """The response to a request for which `decode_plain` was true."""
     try:
         pass_all_guards(incoming)
-        return _success(incoming, _read(incoming))
+        return _recorded(incoming, _read(incoming), incoming.service.dealer.revision)
     except Exception as cause:  # noqa: BLE001 - the boundary: recorded, and answered as INTERNAL_ERROR.
         return _failure(incoming, cause)
 
@@ -166,7 +165,7 @@ async def handle_post(binding: Binding, service: Service, scope: Scope, receive:
     log_response(incoming, response)
 
 
-def _read(incoming: IncomingRequest) -> SkillResponse:
+def _read(incoming: IncomingRequest) -> SkillResult:
     """The result of a reading skill. It is counted for the daily counts."""
     service, request = incoming.service, incoming.request
     if incoming.span is None:
@@ -184,15 +183,17 @@ class _Identified(Struct):
     vehicle_id: str
 
 
-async def _read_with_hold(incoming: IncomingRequest) -> SkillResponse:
-    """The result of inventory.vehicle, and until when an agent holds the vehicle (docs/protocol.md#offer-held)."""
-    result, desk = _read(incoming), incoming.service.dealer.desk
+async def _read_with_hold(incoming: IncomingRequest) -> HttpResponse:
+    """The response of inventory.vehicle, with the end of a hold of the vehicle (docs/protocol.md#offer-held)."""
+    # The stock may be another one after the wait.
+    revision, desk = incoming.service.dealer.revision, incoming.service.dealer.desk
+    result = _read(incoming)
     assert desk is not None, "the dealer has the offers extension"
     vehicle_id = msgspec.json.decode(result.data, type=_Identified).vehicle_id
     held_until = await desk.held_until(vehicle_id, datetime.now(UTC), _seconds_left(incoming))
     if held_until is None:
-        return result
-    return result._replace(data=b'%b,"held_until":"%b"}' % (result.data[:-1], held_until.encode()))
+        return _recorded(incoming, result, revision)
+    return _recorded(incoming, with_hold(result, held_until), revision, held_until)
 
 
 def _seconds_left(incoming: IncomingRequest) -> float:
@@ -200,7 +201,7 @@ def _seconds_left(incoming: IncomingRequest) -> float:
     return incoming.service.settings.service.request_timeout_seconds - (perf_counter() - incoming.started)
 
 
-async def _submit_lead(incoming: IncomingRequest) -> SkillResponse:
+async def _submit_lead(incoming: IncomingRequest) -> SkillResult:
     """Stores a lead in the time that is left for the request, and counts its outcome."""
     _check_offer(incoming)
     service = incoming.service
@@ -233,15 +234,15 @@ def _check_offer(incoming: IncomingRequest) -> None:
         raise validation_error([Problem(("offer",), words, "additionalProperties")], "payload")
 
 
-async def _answer_offer(incoming: IncomingRequest) -> SkillResponse:
+async def _answer_offer(incoming: IncomingRequest) -> SkillResult:
     """Answers a skill of the offers extension in the time that is left for the request, and counts it."""
     service, request = incoming.service, incoming.request
     assert request.payload is not None, "the payload is checked before"
     current_span.set(incoming.span)
-    asked = Asked(request.payload, incoming.caller, datetime.now(UTC), _seconds_left(incoming))
+    timed = TimedRequest(request.payload, incoming.caller, datetime.now(UTC), _seconds_left(incoming))
     try:
         with nullcontext() if incoming.span is None else incoming.span.step(request.skill.id):
-            result = await answer_offer(service.dealer, asked)
+            result = await answer_offer(service.dealer, timed)
     except LeadNotFound:
         incoming.count(UNKNOWN_LEADS_RULE, incoming.address)
         await share_counts(incoming)
@@ -250,14 +251,35 @@ async def _answer_offer(incoming: IncomingRequest) -> SkillResponse:
     return result
 
 
-def _success(incoming: IncomingRequest, result: SkillResponse) -> HttpResponse:
+def _success(incoming: IncomingRequest, result: SkillResult) -> HttpResponse:
     """The response with the result of a skill."""
-    version = incoming.binding.version
-    if version is not None:
-        data = b"".join((result.data, *result.rest))
-        result = result._replace(data=response_data(version, incoming.request.skill, data), rest=())
-    pieces = response_pieces(incoming.request, incoming.line.request_id, result)
-    return _response(incoming, 200, _extensions(incoming), incoming.binding.encode_result(incoming.call_id, pieces))
+    message_id = incoming.line.request_id
+    body = success_body(incoming.binding, incoming.request, incoming.call_id, message_id, result)
+    return _response(incoming, 200, _extensions(incoming), body)
+
+
+def _recorded(incoming: IncomingRequest, result: SkillResult, revision: int, held_until: str = "") -> HttpResponse:
+    """The response with the result of a reading skill. It is recorded if the dealer's settings say so.
+
+    A search that asks for `privacy.anonymous` is recorded without the identity of its caller.
+    """
+    response = _success(incoming, result)
+    replies = incoming.service.replies
+    if replies is not None:
+        payload, caller = incoming.request.payload, incoming.caller
+        if isinstance(payload, InventorySearchRequest) and payload.privacy and payload.privacy.anonymous:
+            caller = caller._replace(identity="")
+        replies.add(
+            incoming.line.request_id,
+            caller,
+            incoming.binding,
+            incoming.request.skill.id,
+            revision,
+            incoming.body,
+            response.body,
+            held_until,
+        )
+    return response
 
 
 def _failure(incoming: IncomingRequest, cause: Exception) -> HttpResponse:
@@ -296,8 +318,8 @@ def _extensions(incoming: IncomingRequest) -> Iterable[tuple[str, str]]:
     ours = incoming.service.vocabularies.extensions if version is None else frozenset({version.extension_uri})
     if version is None and incoming.service.dealer.desk is not None:
         ours |= {OFFERS_EXTENSION}
-    known = dict.fromkeys(uri for uri in named_extensions(incoming.headers) if uri in ours)
-    return (("a2a-extensions", ", ".join(known)),) if known else ()
+    named = dict.fromkeys(uri for uri in named_extensions(incoming.headers) if uri in ours)
+    return (("a2a-extensions", ", ".join(named)),) if named else ()
 
 
 _SERVER_LINES, _LENGTH, _CALL_ID = b"<server>", b"<length>", b"<call>"
@@ -310,10 +332,10 @@ def overload_response(service: Service, binding: Binding, body: bytes, server_li
 
     All but ids, times and lengths is made once. `server_lines` are the header lines that uvicorn adds.
     """
-    kept = _template, binding
-    if kept not in service.documents:
-        service.documents[kept] = _template(binding, service.vocabularies.default)
-    pieces, length = service.documents[kept]
+    key = _template, binding
+    if key not in service.documents:
+        service.documents[key] = _template(binding, service.vocabularies.default)
+    pieces, length = service.documents[key]
     call_id = binding.call_id(body)
     values = {
         _SERVER_LINES: server_lines,

@@ -20,6 +20,7 @@ from dealer_agent.protocol.published_versions import PUBLISHED_VERSIONS
 from dealer_agent.protocol.schemas import published_schemas
 from dealer_agent.protocol.task_list import task_page
 from dealer_agent.protocol.well_known import ARD_PATH, CARD_PATH, CATALOG_PATH, PROTECTED_RESOURCE_PATH
+from dealer_agent.server import dmc12
 from dealer_agent.server.body import JSON
 from dealer_agent.server.challenges import mcp_resource_document, resource_document
 from dealer_agent.server.customer_routes import customer_routes
@@ -87,6 +88,9 @@ def routes() -> list[Route]:
         ),
         Route("/schemas", _fixed(msgspec.json.encode({"schemas": sorted(published_schemas())}))),
         Route(discovery.MCP_PATH, McpEndpoint()),
+        Route(dmc12.UCP_PATH, _addressed(dmc12.manifest_document)),
+        Route(dmc12.DMC12_MCP_PATH, dmc12.Dmc12Mcp()),
+        Route(dmc12.DMC12_A2A_PATH, dmc12.Dmc12Rpc()),
         Route("/healthz", health),
         Route("/readyz", _readiness),
         Route("/calendar/{secret}.ics", _calendar),
@@ -154,8 +158,8 @@ def _addressed(make: Callable[[Service], Document]) -> Handler:
 def _document(service: Service, make: Callable[[Service], Document]) -> Document:
     """A document of the dealer, which is made once and kept."""
     if make not in service.documents:
-        service.documents[make] = made = make(service)
-        service.document_bytes += len(made.body)
+        service.documents[make] = make(service)
+        service.document_bytes += len(service.documents[make].body)
     document: Document = service.documents[make]
     return document
 

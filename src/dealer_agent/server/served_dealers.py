@@ -78,13 +78,13 @@ class Addresses:
         tokens (RFC 9728), which is then the path below its root.
         """
         if path.startswith(f"{PROTECTED_RESOURCE_PATH}/"):
-            of = self._locate(host, path.removeprefix(PROTECTED_RESOURCE_PATH))
-            return of and of._replace(path=PROTECTED_RESOURCE_PATH + of.path.rstrip("/"))
+            located = self._locate(host, path.removeprefix(PROTECTED_RESOURCE_PATH))
+            return located and located._replace(path=PROTECTED_RESOURCE_PATH + located.path.rstrip("/"))
         return self._locate(host, path)
 
     def _locate(self, host: str, path: str) -> DealerPath | None:
         if self.only is not None:
-            return self._place_of_only(self.only, path)
+            return self._locate_only(self.only, path)
         dealer_id = self.hosts.get(host_name(host))
         if dealer_id is None and path.startswith(BELOW):
             dealer_id, slash, below = path.removeprefix(BELOW).partition("/")
@@ -103,12 +103,12 @@ class Addresses:
 
     @cached_property
     def _hosts_of(self) -> Mapping[str, list[bytes]]:
-        found = defaultdict(list)
+        hosts_of = defaultdict(list)
         for host, owner in self.hosts.items():
-            found[owner].append(host.encode())
-        return found
+            hosts_of[owner].append(host.encode())
+        return hosts_of
 
-    def _place_of_only(self, dealer_id: str, path: str) -> DealerPath:
+    def _locate_only(self, dealer_id: str, path: str) -> DealerPath:
         """The path below the root of the only dealer."""
         if path == self.base_path:
             return DealerPath(dealer_id, "/")
@@ -142,12 +142,12 @@ def read_addresses(opened: OpenInstallation) -> Addresses:
 @cache
 def bindings_by_path(served: tuple[VersionName, ...]) -> Mapping[str, Binding]:
     """The bindings by their path below the root of a dealer: those at the root, and those of the versions `served`."""
-    found = dict(BINDINGS)
+    bindings = dict(BINDINGS)
     for version in (PUBLISHED_VERSIONS[name] for name in served):
-        found[version.path + RPC] = json_rpc_of(version)
+        bindings[version.path + RPC] = json_rpc_of(version)
         if version.has_http_json:
-            found[version.path + MESSAGE_SEND] = http_json_of(version)
-    return found
+            bindings[version.path + MESSAGE_SEND] = http_json_of(version)
+    return bindings
 
 
 def bindings_of(service: Service) -> Mapping[str, Binding]:

@@ -31,6 +31,7 @@ from dealer_agent.server.limits import DealerLimits, PolicyLimits, RateLimits
 from dealer_agent.server.metrics import ResponseCounts
 from dealer_agent.server.nonces import FileNonces, StoredNonces
 from dealer_agent.server.open_connections import OpenConnections
+from dealer_agent.server.reply_record import DealerReplies, ReplyRecord
 from dealer_agent.server.request_memory import RequestMemory, memory_of
 from dealer_agent.server.shared_limits import LimitStore, SharedLimits
 from dealer_agent.server.tokens import TokenRegistry
@@ -63,9 +64,10 @@ class Process:
     """What the dealers of a process share. The settings are about connections and requests without a dealer.
 
     `limits` count on this machine. Requests without a dealer always count there. `limit_store` is for the limits that
-    machines share. `counts` are those of requests, by dealer. `ready`: stock and tokens are up to date. `leads` says
-    whether leads can be stored now. `failed_leads` counts the leads of each dealer that were answered with an error of
-    the service, until `alerts` stores their number. `connections` are those of clients, from the first one on.
+    machines share. `counts` are those of requests, by dealer. `replies` are those to record. `ready`: stock and tokens
+    are up to date. `leads` says whether leads can be stored now. `failed_leads` counts the leads of each dealer that
+    were answered with an error of the service, until `alerts` stores their number. `connections` are those of
+    clients, from the first one on.
     `verified_tokens` are access tokens of issuers. `forwarded_by` is the address of a proxy that the settings do not
     name, once its requests were seen, which sets `proxy_noticed`. `refused` counts the requests that each rate limit
     has refused. `memory` counts the bytes of requests that connections hold. `shared_policies` are those of the
@@ -80,6 +82,7 @@ class Process:
     limit_store: LimitStore | None = None
     load: Admission = field(default_factory=Admission)
     counts: RequestCounts = field(default_factory=RequestCounts)
+    replies: ReplyRecord = field(default_factory=ReplyRecord)
     ready: bool = False
     leads: str = LEADS_TAKEN
     verified_tokens: VerifiedTokens = field(default_factory=VerifiedTokens)
@@ -153,9 +156,10 @@ class Service:
     so it runs in a thread. `customers` and `links` answer the links in the mails to customers. `shared_limits` replaces
     `limits` if machines share their rate limits. `tenant` is the only tenant that a request may name; None accepts any.
     `documents` has the cards, pages and error responses that were needed, by the function that makes them.
-    `document_bytes` is the size of the cards and pages. `response_counts` counts the responses, if metrics are on, and
-    `traces` makes spans, if traces are. `stock_bytes` is the size of the snapshot. `used_at` is the time of the last
-    request, by `perf_counter`. `opened_at` is when the process read the settings.
+    `document_bytes` is the size of the cards and pages. `replies` records replies, if the dealer wants it.
+    `response_counts` counts the responses, if metrics are on, and `traces` makes spans, if traces are. `stock_bytes` is
+    the size of the snapshot. `used_at` is the time of the last request, by `perf_counter`. `opened_at` is when the
+    process read the settings.
     """
 
     process: Process
@@ -181,6 +185,7 @@ class Service:
     opened_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     shared_limits: SharedLimits | None = None
     response_counts: ResponseCounts | None = None
+    replies: DealerReplies | None = None
     traces: "Traces | None" = None
     tenant: str | None = None
     documents: dict[Any, Any] = field(default_factory=dict)
@@ -223,20 +228,19 @@ class Service:
         return own if rule in own else self.limits
 
     def shared_limits_for(self, policy: Policy, rule: str) -> SharedLimits:
-        """The same for the limits that machines share."""
+        """The limits that machines share and that have the rule, for a caller with this policy."""
         assert self.shared_limits is not None, "the request notes counts only for the shared store"
         if (not policy.rates and policy.leads_a_day is None) or rule not in (own := self._limits_of(policy)):
             return self.shared_limits
-        found = self._shared_policy_limits.get(policy)
-        if found is None:
-            found = self._shared_policy_limits[policy] = self.shared_limits.of_policy(own, policy.rules)
-        return found
+        if policy not in self._shared_policy_limits:
+            self._shared_policy_limits[policy] = self.shared_limits.of_policy(own, policy.rules)
+        return self._shared_policy_limits[policy]
 
     def _limits_of(self, policy: Policy) -> PolicyLimits:
-        found = self._policy_limits.get(policy)
-        if found is None:
-            found = self._policy_limits[policy] = self.limits.of_policy(policy.rules)
-        return found
+        limits = self._policy_limits.get(policy)
+        if limits is None:
+            limits = self._policy_limits[policy] = self.limits.of_policy(policy.rules)
+        return limits
 
     @property
     def dealer_id(self) -> str:

@@ -65,10 +65,10 @@ async def _list(request: Request) -> Response:
     if query.chosen or query.page > 1:
         return answer_with(_list_document(service, query), request)
     # The first page, which most people see, is made once for each snapshot of the stock.
-    kept = service.documents.get(_list)
-    if kept is None or kept[0] is not service.dealer:
-        kept = service.documents[_list] = service.dealer, _list_document(service, query)
-    return answer_with(kept[1], request)
+    cached = service.documents.get(_list)
+    if cached is None or cached[0] is not service.dealer:
+        cached = service.documents[_list] = service.dealer, _list_document(service, query)
+    return answer_with(cached[1], request)
 
 
 def _list_document(service: Service, query: Query) -> Document:
@@ -81,15 +81,15 @@ def _list_document(service: Service, query: Query) -> Document:
 async def _vehicle(request: Request) -> Response:
     """The page of one vehicle: 404 if it is unknown, 410 if it is sold."""
     service = _service(request)
-    found = service.dealer.catalogue.find(UNSET, UNSET, request.path_params["vehicle_id"])
-    if found is None:
+    listing = service.dealer.catalogue.find(UNSET, UNSET, request.path_params["vehicle_id"])
+    if listing is None:
         raise HTTPException(404)
-    if isinstance(found, RemovedUnit):
+    if isinstance(listing, RemovedUnit):
         raise HTTPException(GONE)
     card = at_public_address(service, request.scope).card
     profile = service.dealer.profile
-    priced = price_to_show(profile, service.settings.pricing, found.vehicle)
-    html = vehicle_page(profile, found.vehicle, card, priced)
+    priced = price_to_show(profile, service.settings.pricing, listing.vehicle)
+    html = vehicle_page(profile, listing.vehicle, card, priced)
     return answer_with(page_document(html, PAGE_SECONDS, PHOTO_SECURITY_POLICY), request)
 
 

@@ -38,6 +38,7 @@ from dealer_agent.server.metrics import (
     OPENED_DEALERS,
     RATE_LIMITED,
     READY,
+    RECORDED,
     SNAPSHOT_BYTES,
     SNAPSHOT_REVISION,
     STOCK_REVISION,
@@ -183,25 +184,27 @@ class WorkerState:
         """What is true of this worker now. Counters and histograms are in `metrics`."""
         process, label_of = self.dealers.process, self.metrics.label_of
         connections = 0 if process.connections is None else len(process.connections)
-        found: list[tuple[Series, float]] = [
+        gauges: list[tuple[Series, float]] = [
             (Series(READY), process.ready),
             (Series(LEADS_AVAILABLE), process.leads == LEADS_TAKEN),
             (Series(CONNECTIONS), connections),
             (Series(OPENED_DEALERS), len(self.dealers.opened)),
             (Series(WRITER_JOBS), self.writer.waiting),
             (Series(RATE_LIMITED, ("overload",)), process.load.refused),
+            (Series(RECORDED, ("kept",)), process.replies.kept),
+            (Series(RECORDED, ("dropped",)), process.replies.dropped),
             *((Series(RATE_LIMITED, (rule,)), process.refused[rule]) for rule in RULES),
         ]
         for dealer_id, service in self.dealers.opened.items():
             label = (label_of(dealer_id),)
-            found += [
+            gauges += [
                 (Series(UNITS, label), len(service.dealer.catalogue)),
                 (Series(SNAPSHOT_BYTES, label), service.stock_bytes),
                 (Series(SNAPSHOT_REVISION, label), service.loaded.stock),
             ]
             if service.dealer.stock_at is not None:
-                found.append((Series(CONFIRMED, label), service.dealer.stock_at.timestamp()))
-        return [(series, [float(value)]) for series, value in found]
+                gauges.append((Series(CONFIRMED, label), service.dealer.stock_at.timestamp()))
+        return [(series, [float(value)]) for series, value in gauges]
 
 
 def process_readings() -> Readings:
@@ -225,8 +228,8 @@ async def answering_collector(folder: Path, state: WorkerState) -> AsyncIterator
         with suppress(OSError, TimeoutError, asyncio.IncompleteReadError):
             async with asyncio.timeout(ANSWER_SECONDS):
                 wanted = await reader.readexactly(1)
-                found = await state.readings(with_stored=wanted == WITH_STORED)
-                writer.write(msgspec.json.encode(list(found.items())))
+                readings = await state.readings(with_stored=wanted == WITH_STORED)
+                writer.write(msgspec.json.encode(list(readings.items())))
                 await writer.drain()
         writer.close()
 

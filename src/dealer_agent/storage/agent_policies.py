@@ -71,7 +71,7 @@ ADD_CHANGE = insert(agent_policies)
 def set_policy(tx: Transaction, agent: str, policy: Policy | None, *, actor: str, reason: str = "") -> None:
     """Gives an agent or a class a policy, or removes it (None). The transaction is that of its dealer or ALL_DEALERS.
 
-    Raises TooManyPolicies, and for a dealer what `tokens.create_token` raises.
+    Raises TooManyPolicies. For a dealer, raises KeyMissing and WrongKey if another folder uses the dealer's id.
     """
     if tx.dealer_id != ALL_DEALERS:
         claim_dealer(tx)
@@ -81,14 +81,14 @@ def set_policy(tx: Transaction, agent: str, policy: Policy | None, *, actor: str
         raise TooManyPolicies(
             f"{MOST_POLICIES:,} agents have a policy already: remove one with dealer-agent agents forget AGENT"
         )
-    chosen = policy or Policy()
+    content = policy or Policy()
     row = {
         "agent": agent,
         "number": (tx.execute(LAST_NUMBER, {"of_agent": agent}).scalar() or 0) + 1,
         "state": NONE if policy is None else policy.state,
-        "skills": None if chosen.skills is None else msgspec.json.encode(sorted(chosen.skills)),
-        "rates": msgspec.json.encode(dict(chosen.rates)),
-        "leads_a_day": chosen.leads_a_day,
+        "skills": None if content.skills is None else msgspec.json.encode(sorted(content.skills)),
+        "rates": msgspec.json.encode(dict(content.rates)),
+        "leads_a_day": content.leads_a_day,
         "reason": reason,
         "set_by": actor,
         "set_at": tx.now,

@@ -83,10 +83,10 @@ IDLE_SECONDS = 15
 stopped, or its machine is lost. A busy machine delays a process for a shorter time."""
 
 READING_IDLE_SECONDS = 600
-"""The same for a transaction that only reads: longer than a process works on what it has read."""
+"""How long a transaction that only reads may be idle: longer than a process works on what it has read."""
 
 IMPORT_IDLE_SECONDS = 7200
-"""The same for the lock of an import: longer than the longest import."""
+"""How long the lock of an import may be idle: longer than the longest import."""
 
 READ_PROCESS = "SELECT pg_backend_pid()"
 """The server's process of a connection. Behind a pooler, the driver knows another one, because it may change."""
@@ -226,8 +226,8 @@ def _begin_on_sqlite(engine: Engine, dealer_id: str, *, registered: bool) -> Ite
     """`begin` on SQLite, where the one lock for writers also prevents a removal of the dealer."""
     with engine.begin() as connection:
         if registered and needs_registration(connection, dealer_id):
-            found = connection.execute(READ_ENABLED.statement, {"dealer": dealer_id})
-            if found.one_or_none() is None:
+            rows = connection.execute(READ_ENABLED.statement, {"dealer": dealer_id})
+            if rows.one_or_none() is None:
                 raise not_registered(dealer_id)
         yield connection
 
@@ -352,10 +352,10 @@ def _sqlite_engine(url: URL) -> Engine:
 def _file_at(path: Path) -> tuple[int, int] | None:
     """The device and inode of the file at `path`."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def _postgresql_engine(url: URL, most: int, losses: _Losses) -> Engine:

@@ -95,46 +95,46 @@ DELETE_SUBJECT = delete(daily_counts).where(
 
 def add_counts(tx: Transaction, day: date, tally: Tally) -> None:
     """Adds numbers to those of a day. An item above the bound of its subject counts as OTHER."""
-    known: dict[str, set[str]] = {}
+    stored_items: dict[str, set[str]] = {}
     for subject, item in tx.execute(LIST_ITEMS, {"on": day.isoformat()}):
-        known.setdefault(subject, set()).add(item)
+        stored_items.setdefault(subject, set()).add(item)
     rows = []
     for subject, numbers in sorted(tally.items()):
-        items = known.get(subject, set())
-        # OTHER is always there and needs no place.
-        room = MOST_ITEMS - len(items - {OTHER})
-        kept: dict[str, int] = {}
+        stored = stored_items.get(subject, set())
+        # OTHER does not count against the bound.
+        room = MOST_ITEMS - len(stored - {OTHER})
+        sums: dict[str, int] = {}
         # The most frequent items get the free rows.
         for item, number in sorted(numbers.items(), key=lambda entry: (-entry[1], entry[0])):
-            if item not in items and item != OTHER:
+            if item not in stored and item != OTHER:
                 room -= 1
                 if room < 0:
-                    kept[OTHER] = kept.get(OTHER, 0) + number
+                    sums[OTHER] = sums.get(OTHER, 0) + number
                     continue
-            kept[item] = kept.get(item, 0) + number
+            sums[item] = sums.get(item, 0) + number
         rows += [
             # Processes add rows in one order. Otherwise two of them could wait for each other.
             {"day": day.isoformat(), "subject": subject, "item": item, "number": number}
-            for item, number in sorted(kept.items())
+            for item, number in sorted(sums.items())
         ]
     if rows:
         tx.execute_each(ADD_COUNT, rows)
 
 
 def sum_counts(tx: Transaction, first: date, last: date) -> dict[Subject, dict[str, int]]:
-    """The numbers from the day `first` to the day `last`, both included. Every subject is there."""
-    found: dict[Subject, dict[str, int]] = {subject: {} for subject in SUBJECTS}
+    """The numbers from the day `first` to the day `last`, both included, of every subject."""
+    sums: dict[Subject, dict[str, int]] = {subject: {} for subject in SUBJECTS}
     for subject, item, number in tx.execute(SUM_COUNTS, {"first": first.isoformat(), "last": last.isoformat()}):
-        # A newer version of the service may count more.
-        if subject in found:
-            found[subject][item] = int(number)
-    return found
+        # A newer version of the service may count more subjects.
+        if subject in sums:
+            sums[subject][item] = int(number)
+    return sums
 
 
 def requests_by_day(tx: Transaction, first: date, last: date) -> dict[date, int]:
     """The requests of each day that has any."""
-    found = tx.execute(SUM_DAYS, {"first": first.isoformat(), "last": last.isoformat()})
-    return {date.fromisoformat(day): int(number) for day, number in sorted(map(tuple, found))}
+    rows = tx.execute(SUM_DAYS, {"first": first.isoformat(), "last": last.isoformat()})
+    return {date.fromisoformat(day): int(number) for day, number in sorted(map(tuple, rows))}
 
 
 def first_day(tx: Transaction) -> date | None:

@@ -122,11 +122,11 @@ def _prepare(connection: Connection, roles: Roles, passwords: Passwords | None) 
     run(f"REVOKE CREATE ON SCHEMA {schema} FROM PUBLIC, {service}")
     run(f"GRANT USAGE ON SCHEMA {schema} TO {service}, {admin}")
     tables = [*metadata.tables, REVISION_TABLE]
-    sought = {"tables": tables, "functions": list(FUNCTIONS), "owner": owner}
-    for kind, name, arguments in connection.execute(LIST_OBJECTS, sought).all():
+    parameters = {"tables": tables, "functions": list(FUNCTIONS), "owner": owner}
+    for kind, name, arguments in connection.execute(LIST_OBJECTS, parameters).all():
         run(f"ALTER {kind} {quote(name)}{'' if arguments is None else f'({arguments})'} OWNER TO {owner}")
     run(f"SET LOCAL ROLE {owner}")
-    found = migrate_connection(connection)
+    revision = migrate_connection(connection)
     every = ", ".join(map(quote, metadata.tables))
     run(f"REVOKE ALL ON {every} FROM {service}")
     run(f"GRANT SELECT ON {every} TO {service}")
@@ -138,7 +138,7 @@ def _prepare(connection: Connection, roles: Roles, passwords: Passwords | None) 
     # An earlier version gave the service all rights on new tables.
     run(f"ALTER DEFAULT PRIVILEGES IN SCHEMA {schema} REVOKE ALL ON TABLES FROM {service}")
     run("RESET ROLE")
-    return found
+    return revision
 
 
 READ_DATABASE = text(

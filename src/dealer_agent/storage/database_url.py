@@ -38,7 +38,7 @@ def database_url(url: str) -> URL:
             for host in (parsed.host or "", *str(parsed.query.get("host", "")).split(",")):
                 host.encode("idna")
         except UnicodeError:
-            raise BadDatabaseUrl("the database URL names a host that can be no host name") from None
+            raise BadDatabaseUrl("the database URL has a host that is not a host name") from None
         return parsed
     if parsed.drivername == "sqlite":
         if parsed.database in (None, "", ":memory:"):
@@ -55,11 +55,11 @@ def _with_servers(url: URL, servers: str | None) -> URL:
     named = url.query.get("host", ())
     listed = servers.split(",") if servers is not None else () if isinstance(named, str) else named
     if listed:
-        found = [_SERVER.fullmatch(each) for each in listed]
-        hosts = [each["host"].strip("[]") for each in found if each is not None]
-        if len(hosts) != len(found) or not all(hosts) or (servers is not None and "host" in url.query):
+        matches = [_SERVER.fullmatch(each) for each in listed]
+        hosts = [each["host"].strip("[]") for each in matches if each is not None]
+        if len(hosts) != len(matches) or not all(hosts) or (servers is not None and "host" in url.query):
             raise BadDatabaseUrl(_CANNOT_READ)
-        ports = [each["port"] or "5432" for each in found if each is not None]
+        ports = [each["port"] or "5432" for each in matches if each is not None]
         url = url.update_query_dict({"host": ",".join(hosts), "port": ",".join(ports)})
     if "," not in str(url.query.get("host", "")):
         return url

@@ -196,7 +196,7 @@ SQLITE_ERRORS: dict[int, _Meaning] = {
     sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY: TAKEN,
     sqlite3.SQLITE_CONSTRAINT_UNIQUE: TAKEN,
 }
-"""By extended result code, else by primary result code (its lowest byte)."""
+"""The kinds of SQLite errors by extended result code, else by primary result code (its lowest byte)."""
 
 POSTGRESQL_ERRORS: dict[str, _Meaning] = {
     "08": UNREACHABLE,
@@ -215,7 +215,7 @@ POSTGRESQL_ERRORS: dict[str, _Meaning] = {
     "XX001": DAMAGED,
     "XX002": DAMAGED,
 }
-"""By SQLSTATE, or by the class or prefix of one."""
+"""The kinds of PostgreSQL errors by SQLSTATE, or by the first characters of one."""
 
 
 def translated(error: SQLAlchemyError) -> StorageError:

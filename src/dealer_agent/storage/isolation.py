@@ -37,10 +37,10 @@ _RIGHTS = {
     " alert_checks key_copies",
     "INSERT, UPDATE (body)": "consent_events",
     "INSERT, DELETE": "vault_keys unit_changes recorded_units refused_imports consent_proofs proof_contacts places"
-    " accesses refusals nonces invitations quotes",
+    " accesses refusals nonces invitations quotes recorded_replies",
     "INSERT, UPDATE, DELETE": "vault_key_uses dealer_keys replicas jobs units held_units feeds feed_files lead_events"
     " lead_contacts outbox idempotency daily_counts key_sets alerts alert_messages withdrawals"
-    " people memberships passkeys console_sessions lead_notes holds",
+    " people memberships passkeys console_sessions lead_notes holds reply_settings",
 }
 SERVICE_RIGHTS = {table: rights for rights, tables in _RIGHTS.items() for table in tables.split()}
 """What the service's role may do with each table, besides SELECT: what the statements of the service need."""
@@ -100,8 +100,8 @@ def isolation_problem(connection: Connection) -> str | None:
             f"the user of the database {problem}, so row-level security does not apply to this service: type "
             "dealer-agent database prepare, and give DATABASE_URL the service role that it makes"
         )
-    found = connection.execute(READ_RIGHTS, {"tables": list(SERVICE_RIGHTS)}).all()
-    needless = [f"{right} on {table}" for table, right in found if right not in SERVICE_RIGHTS[table].split(", ")]
+    rights = connection.execute(READ_RIGHTS, {"tables": list(SERVICE_RIGHTS)}).all()
+    needless = [f"{right} on {table}" for table, right in rights if right not in SERVICE_RIGHTS[table].split(", ")]
     if not needless:
         return None
     named = ", ".join(needless[:MAX_NAMED]) + (" and others" if len(needless) > MAX_NAMED else "")

@@ -122,12 +122,12 @@ _OLDEST = [
 def _in_turn(oldest: Sequence[Select[Any]]) -> Select[Any]:
     """The statement that finds jobs among these, the longest overdue first, and not too many of one dealer."""
     due = union_all(*(select(each.subquery()) for each in oldest)).subquery()
-    place = func.row_number().over(partition_by=due.c.dealer_id, order_by=(due.c.due_at, due.c.subject))
-    found = select(due, place.label("of_dealer")).subquery()
+    number = func.row_number().over(partition_by=due.c.dealer_id, order_by=(due.c.due_at, due.c.subject))
+    numbered = select(due, number.label("of_dealer")).subquery()
     return (
-        select(found.c.dealer_id, found.c.subject)
-        .where(found.c.of_dealer <= bindparam("most_of_dealer"))
-        .order_by(found.c.due_at, found.c.dealer_id, found.c.subject)
+        select(numbered.c.dealer_id, numbered.c.subject)
+        .where(numbered.c.of_dealer <= bindparam("most_of_dealer"))
+        .order_by(numbered.c.due_at, numbered.c.dealer_id, numbered.c.subject)
         .limit(bindparam("most"))
     )
 
@@ -222,8 +222,8 @@ def find_due_jobs(
     one dealer's jobs do not hide those of the others. Disabled dealers have none, unless `of_disabled`.
     """
     statement = FIND_DUE if isinstance(tx, Transaction) else FIND_ALL_DUE
-    sought = {"of_kind": kind, "most": most, "most_of_dealer": most_of_dealer, "of_disabled": of_disabled}
-    rows = tx.execute(statement, sought | _limits(now, longest_wait))
+    parameters = {"of_kind": kind, "most": most, "most_of_dealer": most_of_dealer, "of_disabled": of_disabled}
+    rows = tx.execute(statement, parameters | _limits(now, longest_wait))
     return [JobKey(row.dealer_id, kind, row.subject) for row in rows]
 
 

@@ -141,9 +141,9 @@ def ask_for_keys(tx: Transaction, sources: Iterable[str]) -> int:
     """
     since = tx.now - ASKED_AGAIN
     left = MAX_ASKED_A_MINUTE - int(tx.execute(COUNT_ASKED, {"since": since, "now": tx.now}).scalar() or 0)
-    asked = 0
+    added = 0
     for source in sources:
-        if asked >= left:
+        if added >= left:
             break
         row = {"source": source, "version": 1, "asked_at": tx.now, "used_at": tx.now}
         if (
@@ -151,19 +151,19 @@ def ask_for_keys(tx: Transaction, sources: Iterable[str]) -> int:
             or tx.execute(ASK_AGAIN, {"sought": source, "since": since, "at": tx.now}).rowcount
         ):
             add_job_at(tx, KEYS_OF_OTHERS, tx.now, source)
-            asked += 1
-    if asked:
+            added += 1
+    if added:
         remove_least_used(tx)
-    return asked
+    return added
 
 
 def pin_sources(tx: Transaction, sources: Iterable[str], until: datetime) -> None:
     """Adds the sources of settings, and keeps them until a time. New ones are fetched now."""
-    known = {row.source for row in tx.execute(LIST_VERSIONS)}
+    stored = {row.source for row in tx.execute(LIST_VERSIONS)}
     for source in sources:
         row = {"source": source, "version": 1, "asked_at": tx.now, "used_at": tx.now, "pinned_until": until}
         tx.execute(PIN_SOURCE, row)
-        if source not in known:
+        if source not in stored:
             add_job_at(tx, KEYS_OF_OTHERS, tx.now, source)
 
 
@@ -174,10 +174,10 @@ def remove_least_used(tx: Transaction) -> None:
     Of equal documents, that of the least recently used source goes. If it were the first criterion, a few new sources
     with large documents would remove all others. The source stays, because it counts for MAX_ASKED_A_MINUTE.
     """
-    found, total = tx.execute(LEAST_USED_LAST, {"now": tx.now}).all(), 0
-    for source, _ in found[MAX_SOURCES:]:
+    sources, total = tx.execute(LEAST_USED_LAST, {"now": tx.now}).all(), 0
+    for source, _ in sources[MAX_SOURCES:]:
         remove_source(tx, source)
-    for source, size in sorted(found[:MAX_SOURCES], key=lambda row: row.size):
+    for source, size in sorted(sources[:MAX_SOURCES], key=lambda row: row.size):
         total += size
         if total > MAX_BYTES:
             tx.execute(DROP_KEYS, {"sought": source, "words": NO_ROOM})
@@ -223,5 +223,5 @@ def read_changed(tx: Transaction, known: Mapping[str, int]) -> tuple[list[Stored
     """The sources whose version is not the known one, and those that have been removed."""
     versions = {row.source: row.version for row in tx.execute(LIST_VERSIONS)}
     changed: Sequence[str] = [source for source, version in versions.items() if known.get(source) != version]
-    found = [StoredKeySet(*row) for row in tx.execute(LIST_SOURCES, {"sources": changed})] if changed else []
-    return found, set(known) - set(versions)
+    key_sets = [StoredKeySet(*row) for row in tx.execute(LIST_SOURCES, {"sources": changed})] if changed else []
+    return key_sets, set(known) - set(versions)

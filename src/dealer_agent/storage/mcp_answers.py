@@ -43,8 +43,8 @@ class McpAnswers(NamedTuple):
     def find(self, question_id: str) -> str | None:
         """The answer to a question, if it has come."""
         with self.store.read(self.dealer_id) as tx:
-            found: str | None = tx.execute(READ_ANSWER, _named(question_id)).scalar()
-        return found
+            answer: str | None = tx.execute(READ_ANSWER, _named(question_id)).scalar()
+        return answer
 
     def remove(self, question_id: str) -> None:
         """Removes an answer that has been used."""

@@ -80,8 +80,8 @@ def _state_of_servers(engine: Engine) -> str:
     from psycopg.conninfo import make_conninfo
     from psycopg.pq import PGconn, Ping
 
-    _, given = engine.dialect.create_connect_args(engine.url)
-    options = {"connect_timeout": CONNECT_SECONDS, **given, "target_session_attrs": "any", "context": None}
+    _, arguments = engine.dialect.create_connect_args(engine.url)
+    options = {"connect_timeout": CONNECT_SECONDS, **arguments, "target_session_attrs": "any", "context": None}
     hosts, ports = (str(options.get(name) or "").split(",") for name in ("host", "port"))
     states = set()
     for host, port in zip(hosts, ports * (len(hosts) // len(ports)), strict=True):
@@ -147,35 +147,35 @@ def migrate_connection(connection: Connection, revision: str = "head") -> str | 
     """`migrate` in a transaction of the caller. An empty or older database gets the schema `revision`: the newest."""
     if connection.dialect.name == "postgresql":
         connection.execute(LOCK_SCHEMA)
-    found = _schema_revision(connection)
-    if found is None or FIRST_SCHEMA_VERSION <= found < SCHEMA_VERSION:
+    version = _schema_revision(connection)
+    if version is None or FIRST_SCHEMA_VERSION <= version < SCHEMA_VERSION:
         if connection.dialect.name == "postgresql" and not connection.execute(MAY_MIGRATE).scalar():
             raise SchemaOutdated(
-                f"the database has {'no schema' if found is None else f'schema {found}'}, this program needs "
+                f"the database has {'no schema' if version is None else f'schema {version}'}, this program needs "
                 f"{SCHEMA_VERSION}, and this role may not change it: type dealer-agent database prepare"
             )
         _upgrade(connection, revision)
     else:
         check_schema(connection)
-    return found
+    return version
 
 
 def check_schema(connection: Connection) -> None:
     """Raises SchemaOutdated or SchemaTooNew unless the database has exactly this program's schema."""
-    found = _schema_revision(connection)
-    if found is None:
+    version = _schema_revision(connection)
+    if version is None:
         raise SchemaOutdated("the database is empty: it has to be migrated before it can be used")
-    if found < FIRST_SCHEMA_VERSION:
+    if version < FIRST_SCHEMA_VERSION:
         raise SchemaOutdated(
-            f"the database has schema {found}, from before the first release, which this version cannot upgrade: start "
-            "with a new database"
+            f"the database has schema {version}, from before the first release, which this version cannot upgrade: "
+            "start with a new database"
         )
-    if found < SCHEMA_VERSION:
-        raise SchemaOutdated(f"the database has schema {found}, this program needs {SCHEMA_VERSION}: migrate it")
-    if found > SCHEMA_VERSION:
+    if version < SCHEMA_VERSION:
+        raise SchemaOutdated(f"the database has schema {version}, this program needs {SCHEMA_VERSION}: migrate it")
+    if version > SCHEMA_VERSION:
         raise SchemaTooNew(
-            f"the database has schema {found}, written by a newer version; this version knows up to {SCHEMA_VERSION}: "
-            "upgrade the program"
+            f"the database has schema {version}, written by a newer version; this version knows up to {SCHEMA_VERSION}"
+            ": upgrade the program"
         )
 
 

@@ -15,14 +15,14 @@ ADD_NONCE = upsert(nonces, "NOTHING").returning(nonces.c.nonce)
 DELETE_EXPIRED = delete(nonces).where(of_dealer(nonces), nonces.c.expires_at < bindparam("at"))
 
 
-def add_nonces(tx: Transaction, found: Mapping[bytes, datetime]) -> set[bytes]:
+def add_nonces(tx: Transaction, expiries: Mapping[bytes, datetime]) -> set[bytes]:
     """Adds nonces with the times until which they must be remembered. Returns those that were not there.
 
     A transaction waits for another one that adds the same nonce: exactly one of them gets it.
     """
     new = set()
     # In one order, so that two transactions never wait for each other.
-    for nonce, expires_at in sorted(found.items()):
+    for nonce, expires_at in sorted(expiries.items()):
         if tx.execute(ADD_NONCE, {"nonce": nonce, "expires_at": expires_at}).one_or_none() is not None:
             new.add(nonce)
     return new

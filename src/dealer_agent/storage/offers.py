@@ -180,15 +180,15 @@ def find_hold_by_key(tx: Transaction, key_hash: bytes) -> StoredHold | None:
 def hold_of_vehicle(tx: Transaction, vehicle_id: str) -> StoredHold | None:
     """The hold of a vehicle at this time. One whose time is over does not count."""
     row = tx.execute(FIND_HOLD_OF_VEHICLE, {"of_vehicle": vehicle_id}).one_or_none()
-    found = None if row is None else StoredHold(*row)
-    return found if found is not None and found.holds_at(tx.now) else None
+    hold = None if row is None else StoredHold(*row)
+    return hold if hold is not None and hold.holds_at(tx.now) else None
 
 
 def expire_hold_of_vehicle(tx: Transaction, vehicle_id: str) -> None:
     """Writes the end of a hold whose time is over, so that another one can begin."""
     row = tx.execute(FIND_HOLD_OF_VEHICLE, {"of_vehicle": vehicle_id}).one_or_none()
-    if row is not None and not (found := StoredHold(*row)).holds_at(tx.now):
-        change_hold(tx, found._replace(status="expired", ended_at=found.expires_at))
+    if row is not None and not (hold := StoredHold(*row)).holds_at(tx.now):
+        change_hold(tx, hold._replace(status="expired", ended_at=hold.expires_at))
 
 
 def change_hold(tx: Transaction, hold: StoredHold) -> None:
@@ -204,11 +204,11 @@ def holds_of_caller(tx: Transaction, caller: str, since: datetime) -> list[Store
 
 def list_holds(tx: Transaction, most: int, *, which: Which = "all", skip: int = 0) -> list[StoredHold]:
     """The newest holds first."""
-    known = {"most": most, "skip": skip}
+    parameters = {"most": most, "skip": skip}
     if which == "all":
-        return [StoredHold(*row) for row in tx.execute(LIST_HOLDS, known)]
+        return [StoredHold(*row) for row in tx.execute(LIST_HOLDS, parameters)]
     statement = LIST_OPEN_HOLDS if which == "open" else LIST_ENDED_HOLDS
-    return [StoredHold(*row) for row in tx.execute(statement, known | {"at": tx.now})]
+    return [StoredHold(*row) for row in tx.execute(statement, parameters | {"at": tx.now})]
 
 
 def count_open_holds(tx: Transaction) -> OpenHolds:
@@ -218,8 +218,8 @@ def count_open_holds(tx: Transaction) -> OpenHolds:
 
 def held_until(tx: Transaction, vehicle_ids: Collection[str]) -> dict[str, datetime]:
     """When the hold of a vehicle ends, by vehicle id. Vehicles that nobody holds are not in it."""
-    known = {"vehicle_ids": list(vehicle_ids), "at": tx.now}
-    return {row[0]: row[1] for row in tx.execute(LIST_ENDS_OF_VEHICLES, known)}
+    parameters = {"vehicle_ids": list(vehicle_ids), "at": tx.now}
+    return {row[0]: row[1] for row in tx.execute(LIST_ENDS_OF_VEHICLES, parameters)}
 
 
 def delete_old_offers(tx: Transaction, most_anonymous: int = MOST_ANONYMOUS) -> None:

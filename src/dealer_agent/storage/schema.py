@@ -22,7 +22,7 @@ from dealer_agent.storage.stock import record_tables as _record_tables  # noqa: 
 FIRST_SCHEMA_VERSION = "0024"
 """The schema version of the first migration. A database with an older one cannot be upgraded."""
 
-SCHEMA_VERSION = "0026"
+SCHEMA_VERSION = "0027"
 """The schema version of the newest migration. All have four digits, so that they sort by age."""
 
 # A dealer has a row in `dealers`, which is the lock for leads, and one in `revisions`, which is the lock for stock and

@@ -1,4 +1,4 @@
-"""Lists the agents that a dealer has seen: what its leads, its counts and its tokens say about each."""
+"""Lists the agents that a dealer has seen, with what its leads, its counts and its tokens say about each agent."""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -61,18 +61,18 @@ SUM_RECENT_REQUESTS = SUM_REQUESTS.where(_counts.day.in_(bindparam("days", expan
 
 def seen_agents(tx: Transaction) -> dict[str, SeenAgent]:
     """The known callers that the dealer has seen or given a token, and the anonymous ones together, by identity."""
-    found = _with_tokens(tx)
-    known = 0
+    agents = _with_tokens(tx)
+    identified = 0
     for identity, number, at in tx.execute(COUNT_LEADS):
-        known += number
-        agent = found.get(identity, SeenAgent(identity))
-        found[identity] = agent._replace(leads=number, last_lead_at=at, seen_at=_newer(agent.seen_at, at))
+        identified += number
+        agent = agents.get(identity, SeenAgent(identity))
+        agents[identity] = agent._replace(leads=number, last_lead_at=at, seen_at=_newer(agent.seen_at, at))
     last = tx.execute(FIND_LAST_ANONYMOUS).scalar()
-    found[ANONYMOUS_IDENTITY] = SeenAgent(
-        ANONYMOUS_IDENTITY, "", tx.execute(COUNT_ALL_LEADS).scalar_one() - known, last, last
+    agents[ANONYMOUS_IDENTITY] = SeenAgent(
+        ANONYMOUS_IDENTITY, "", tx.execute(COUNT_ALL_LEADS).scalar_one() - identified, last, last
     )
-    _add_requests(found, tx.execute(SUM_REQUESTS, {"about": "agents"}))
-    return found
+    _add_requests(agents, tx.execute(SUM_REQUESTS, {"about": "agents"}))
+    return agents
 
 
 def recent_agents(
@@ -82,33 +82,33 @@ def recent_agents(
 
     However many leads there are, it reads a bounded number of rows. None has the outcomes of anonymous callers.
     """
-    found, outcomes = _with_tokens(tx), newest_outcomes(tx, most_leads)
+    agents, outcomes = _with_tokens(tx), newest_outcomes(tx, most_leads)
     for caller, (marks, at) in outcomes.items():
         identity = caller or ANONYMOUS_IDENTITY
-        agent = found.get(identity, SeenAgent(identity))
-        found[identity] = agent._replace(leads=marks.leads, last_lead_at=at, seen_at=_newer(agent.seen_at, at))
-    _add_requests(found, _recent_requests(tx, days))
-    return found, {caller: marks for caller, (marks, _) in outcomes.items()}
+        agent = agents.get(identity, SeenAgent(identity))
+        agents[identity] = agent._replace(leads=marks.leads, last_lead_at=at, seen_at=_newer(agent.seen_at, at))
+    _add_requests(agents, _recent_requests(tx, days))
+    return agents, {caller: marks for caller, (marks, _) in outcomes.items()}
 
 
 def claimed_agents(tx: Transaction, days: int) -> dict[str, int]:
-    """The answered requests of the last days of anonymous callers, by the name of the dealer's list that they gave."""
-    found: dict[str, int] = {}
+    """The answered requests of anonymous callers in the last days, by the name that their `User-Agent` claims."""
+    numbers: dict[str, int] = {}
     for item, number, _ in _recent_requests(tx, days):
         name = item.rpartition(" ")[0]
         if name not in ("", OTHER) and not is_identity(name):
-            found[name] = found.get(name, 0) + int(number)
-    return found
+            numbers[name] = numbers.get(name, 0) + int(number)
+    return numbers
 
 
 def _with_tokens(tx: Transaction) -> dict[str, SeenAgent]:
-    """The anonymous callers, and the owners of tokens."""
-    found = {ANONYMOUS_IDENTITY: SeenAgent(ANONYMOUS_IDENTITY)}
+    """One entry for all anonymous callers, and one for each token for skills."""
+    agents = {ANONYMOUS_IDENTITY: SeenAgent(ANONYMOUS_IDENTITY)}
     for token in list_tokens(tx):
         if token.purpose == "skills":
             identity = token_caller(token.token_id).identity
-            found[identity] = SeenAgent(identity, token.name, seen_at=token.used_at)
-    return found
+            agents[identity] = SeenAgent(identity, token.name, seen_at=token.used_at)
+    return agents
 
 
 def _recent_requests(tx: Transaction, days: int) -> Iterable[Any]:
@@ -117,16 +117,16 @@ def _recent_requests(tx: Transaction, days: int) -> Iterable[Any]:
     return tx.execute(SUM_RECENT_REQUESTS, {"about": "agents", "days": named})
 
 
-def _add_requests(found: dict[str, SeenAgent], rows: Iterable[Any]) -> None:
-    """Adds answered requests to the agents."""
+def _add_requests(agents: dict[str, SeenAgent], rows: Iterable[Any]) -> None:
+    """Adds the counts of answered requests in `rows` (item, number, day) to the agents."""
     for item, number, day in rows:
         identity, _, skill = item.rpartition(" ")
         if not is_identity(identity):
             continue
-        agent = found.get(identity, SeenAgent(identity))
+        agent = agents.get(identity, SeenAgent(identity))
         seen_at = _newer(agent.seen_at, datetime.fromisoformat(day).replace(tzinfo=UTC))
         requests = {**agent.requests, skill: agent.requests.get(skill, 0) + int(number)}
-        found[identity] = agent._replace(seen_at=seen_at, requests=requests)
+        agents[identity] = agent._replace(seen_at=seen_at, requests=requests)
 
 
 def _newer(one: datetime | None, other: datetime | None) -> datetime | None:

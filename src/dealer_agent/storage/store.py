@@ -43,8 +43,8 @@ async def listen(engine: Engine) -> AsyncIterator[None]:
     # Imported here: SQLite does not need the driver.
     import psycopg
 
-    _, given = engine.dialect.create_connect_args(engine.url)
-    options = {"connect_timeout": CONNECT_SECONDS, **TCP, **given}
+    _, arguments = engine.dialect.create_connect_args(engine.url)
+    options = {"connect_timeout": CONNECT_SECONDS, **TCP, **arguments}
     try:
         async with await psycopg.AsyncConnection.connect(autocommit=True, **options) as connection:
             process = await (await connection.execute(READ_PROCESS)).fetchone()

@@ -200,9 +200,9 @@ class VisitBooking:
     def store(self, decision: VisitDecision, lead_id: str, request: Appointment) -> list[VisitRecord]:
         """Stores the visit, occupies its places and its vehicle, and ends the visits that it replaces.
 
-        Returns the appraisals that were part of a replaced visit. Each moves with it. It gets a new id, because in
-        calendars the time of an id never changes. Raises AlreadyStored if the last place or the vehicle was occupied
-        meanwhile.
+        Returns the appraisals that were part of a replaced visit, moved to the new visit. Each appraisal gets a new id,
+        because in calendars the time of an id never changes. Raises AlreadyStored if the last place or the vehicle was
+        occupied meanwhile.
         """
         if decision.existing is not None:
             return []
@@ -215,7 +215,8 @@ class VisitBooking:
             lead_id=lead_id,
             rooftop=decision.rooftop.name,
             kind=decision.kind,
-            # An equal request has an active visit already, so staff need not arrange this one.
+            # An equal request has a visit already. The response must not say so to a sender that cannot prove who it
+            # is, so this visit is stored as ended, and staff need not arrange it.
             status=REPLACED if decision.answered_before else decision.status,
             created_at=self.tx.now,
             cancelled_at=self.tx.now if decision.answered_before else None,

@@ -56,16 +56,16 @@ class ChangeRefused(NotPossible):
 
 
 class VisitChange(NamedTuple):
-    """A visit after a change, and the visits that are part of it.
+    """A visit after a change, and its `parts`: visits of other leads that share its places.
 
-    `replaced` is the id of the visit in whose place it is. `beyond` are the rules that it breaks, because the change
-    was forced. `mailed` are the ids of the visits whose customers get a mail.
+    `replaced` is the id of the visit in whose place it is. `broken_rules` are those that it breaks, as
+    sentences, because the change was forced. `mailed` are the ids of the visits whose customers get a mail.
     """
 
     visit: VisitRecord
     parts: tuple[VisitRecord, ...] = ()
     replaced: str | None = None
-    beyond: tuple[str, ...] = ()
+    broken_rules: tuple[str, ...] = ()
     mailed: frozenset[str] = frozenset()
 
 
@@ -152,7 +152,7 @@ class VisitChanges:
         return self._ended(changed, "cancel")
 
     def store(
-        self, decision: VisitDecision, lead_id: str, request: Appointment, beyond: tuple[str, ...] = ()
+        self, decision: VisitDecision, lead_id: str, request: Appointment, broken_rules: tuple[str, ...] = ()
     ) -> VisitChange:
         """Stores a confirmed visit in place of those that it replaces, and notifies about it and its parts."""
         parts = VisitBooking(self.tx, self.context.timetable).store(decision, lead_id, request)
@@ -163,7 +163,7 @@ class VisitChanges:
             if self._notifications.add_moved_visit(each, notify=self.notify)
         )
         replaced = decision.replaced[-1].appointment_id if decision.replaced else None
-        return VisitChange(visit, tuple(parts), replaced, beyond, mailed)
+        return VisitChange(visit, tuple(parts), replaced, broken_rules, mailed)
 
     def _ended(self, changed: Sequence[VisitRecord], mail: CustomerKind | None) -> VisitChange:
         """The visits after a change that ended them. With `mail` None, only the channels to CRMs are notified."""
@@ -199,9 +199,9 @@ class VisitChanges:
         vehicle_id = vehicle_driven(lead.lead, kind, before)
         if vehicle_id is not None:
             self._refuse_taken_vehicle(slot, vehicle_id, before)
-        beyond = tuple(self._problems(slot, rooftop, kind, [] if before is None else [before]))
-        if beyond and not time.forced:
-            raise ChangeRefused(f"{'. '.join(beyond)}. Choose another time", ", or add --force")
+        broken_rules = tuple(self._problems(slot, rooftop, kind, [] if before is None else [before]))
+        if broken_rules and not time.forced:
+            raise ChangeRefused(f"{'. '.join(broken_rules)}. Choose another time", ", or add --force")
         reply = appointment_reply(TimeChoice(slot), RequestedTimes((), slot.start, length), new_ulid())
         plan = self.context.timetable.plan(rooftop, kind)
         decision = VisitDecision(
@@ -210,11 +210,11 @@ class VisitChanges:
             status=CONFIRMED,
             reply=reply,
             times=(slot,),
-            places=None if plan is None or beyond else plan.places,
+            places=None if plan is None or broken_rules else plan.places,
             vehicle_id=vehicle_id,
             replaced=() if before is None else (before,),
         )
-        return self.store(decision, lead_id, request, beyond)
+        return self.store(decision, lead_id, request, broken_rules)
 
     def _refuse_taken_vehicle(self, slot: Slot, vehicle_id: str, before: VisitRecord | None) -> None:
         """Raises ChangeRefused if another visit has the vehicle. Force does not help: there is only one."""

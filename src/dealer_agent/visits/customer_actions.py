@@ -31,13 +31,7 @@ from dealer_agent.storage.privacy.consents import allowed_channels
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 from dealer_agent.visits.booking import OtherVisits
-from dealer_agent.visits.customer_changes import (
-    CustomerChanges,
-    EndReason,
-    end_reason,
-    lead_of_customer,
-    visit_in,
-)
+from dealer_agent.visits.customer_changes import CustomerChanges, EndReason, end_reason, lead_of_customer, visit_in
 from dealer_agent.visits.notifications import IntakeContext
 
 MOVE_DAYS = 14
@@ -84,7 +78,7 @@ class CustomerActions:
     async def cancel(self, target: LinkTarget, now: datetime, seconds: float) -> None:
         """Cancels the visit like `dealer-agent appointments cancel`, and notifies CRMs, staff and customer.
 
-        Raises VisitEnded and StorageError, and TimeoutError after `seconds`. After a timeout the change may be stored.
+        Raises VisitIsOver and StorageError, and TimeoutError after `seconds`. After a timeout the change may be stored.
         """
 
         await self._write(
@@ -109,7 +103,7 @@ class CustomerActions:
 
         The withdrawal applies to all leads with the same e-mail address, because the link was sent to this address. It
         does not apply to leads with only the same phone number: a sender can put another person's number in a lead.
-        Raises the errors of `cancel`, and VisitEnded only if the customer was erased.
+        Raises the errors of `cancel`, and VisitIsOver only if the customer was erased.
         """
 
         def job(tx: Transaction) -> None:

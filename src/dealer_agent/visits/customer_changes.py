@@ -27,7 +27,7 @@ EndReason = Literal["begun", "cancelled", "moved", "gone"]
 """Why a visit cannot be changed: it has begun, it was cancelled or moved, or its customer was erased (`gone`)."""
 
 
-class VisitEnded(Exception):  # noqa: N818 - it says what happened
+class VisitIsOver(Exception):  # noqa: N818 - it says what happened
     """The visit cannot be changed."""
 
     def __init__(self, why: EndReason) -> None:
@@ -45,7 +45,7 @@ class TimeNotFree(Exception):  # noqa: N818 - it says what happened
 
 @dataclass(frozen=True, slots=True)
 class CustomerChanges:
-    """Changes visits for their customers in one transaction. All methods raise VisitEnded."""
+    """Changes visits for their customers in one transaction. All methods raise VisitIsOver."""
 
     tx: Transaction
     context: IntakeContext
@@ -99,15 +99,15 @@ class CustomerChanges:
         visit = visit_in(visits_of(self.tx, lead_id), appointment_id)
         ended = "gone" if visit is None else end_reason(lead, visit, self.tx.now)
         if visit is None or ended is not None:
-            raise VisitEnded(ended or "gone")
+            raise VisitIsOver(ended or "gone")
         return lead, visit
 
 
 def lead_of_customer(tx: Transaction, lead_id: str) -> StoredLead:
-    """The lead of a customer. Raises VisitEnded if the customer was erased, or the lead was never there."""
+    """The lead of a customer. Raises VisitIsOver if the customer was erased, or the lead was never there."""
     lead = get_lead(tx, lead_id)
     if lead is None or lead.lead.customer is None:
-        raise VisitEnded("gone")
+        raise VisitIsOver("gone")
     return lead
 
 

@@ -21,7 +21,7 @@ from dealer_agent.feeds.collection.collection import (
 )
 from dealer_agent.feeds.collection.collector import feed_kind
 from dealer_agent.feeds.collection.import_process import ImportJob
-from dealer_agent.feeds.collection.source import finish_file, incoming_folder, part_file
+from dealer_agent.feeds.collection.source import finish_file, incoming_folder, temporary_file
 from dealer_agent.jobs.loop import Next, run_job
 from dealer_agent.storage.jobs import Job, JobKey
 from dealer_agent.storage.stock.feeds import FEED, FeedFile, FeedState, feed_states, list_files, put_feeds
@@ -107,9 +107,9 @@ class FeedDealer:
 
     def upload(self, content: bytes, name: str = "upload.json", feed: str = "main") -> Path:
         """Puts a complete file into the incoming folder, as a server of uploads does."""
-        part = part_file(incoming_folder(self.folder, feed))
-        part.write_bytes(content)
-        return finish_file(part, name, part.parent)
+        temporary = temporary_file(incoming_folder(self.folder, feed))
+        temporary.write_bytes(content)
+        return finish_file(temporary, name, temporary.parent)
 
     def for_sale(self) -> int:
         with self.store.read(self.settings.dealer.id) as tx:

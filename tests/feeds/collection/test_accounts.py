@@ -11,7 +11,9 @@ from msgspec import UNSET
 from tests.acceptance.dealers import write_dealer
 from tests.acceptance.running import COMMAND, command_here, environment, succeed_here
 from tests.feeds.collection.uploading import PASSWORD, PASSWORD_HASH
+from typer.testing import CliRunner
 
+from dealer_agent.cli import app
 from dealer_agent.config import SettingsError
 from dealer_agent.config.loading import read_dealer_file
 from dealer_agent.config.sftp import read_host_key, read_public_key
@@ -43,10 +45,8 @@ def test_the_command_prints_the_line_for_the_settings_and_never_the_password() -
 
 
 def test_the_command_refuses_a_short_password() -> None:
-    done = subprocess.run(
-        [COMMAND, "feeds", "password"], input="short\n", env=environment(), capture_output=True, text=True
-    )
-    assert (done.returncode, done.stdout) == (1, "")
+    done = CliRunner().invoke(app, ["feeds", "password"], input="short\n")
+    assert (done.exit_code, done.stdout) == (1, "")
     assert "choose another" in done.stderr
 
 

@@ -1,5 +1,6 @@
 """A feed's files are taken when they are complete, imported once, and kept with their result."""
 
+import asyncio
 import gzip
 import os
 from pathlib import Path
@@ -7,14 +8,19 @@ from pathlib import Path
 import pytest
 from tests.feeds.collection.feeding import FOLDER, feed_bytes, feed_dealer, states
 from tests.feeds.collection.uploading import PASSWORD_HASH
+from tests.patching import replace_in
 
-from dealer_agent.feeds.collection import collection
+from dealer_agent.feeds.collection import collection, folder_source
 from dealer_agent.feeds.collection.feed_folder import feeds_with_files
 
 pytestmark = pytest.mark.outside_protocol("automatic feeds")
 
 
-def test_a_file_in_the_folder_is_imported_once_and_kept(tmp_path: Path, database_url: str) -> None:
+def test_a_file_in_the_folder_is_imported_once_and_kept(
+    tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A second is 50 ms here.
+    replace_in(monkeypatch, folder_source, "asyncio", sleep=lambda seconds: asyncio.sleep(seconds / 20))
     with feed_dealer(tmp_path / "store", database_url=database_url) as dealer:
         dealer.drop("stock.json", feed_bytes(3))
         done = dealer.collect()

@@ -119,7 +119,7 @@ child_processes.MOST_MEMORY_MIB = 64
 child_processes.run_job(ImportJob, do_within_limits, TEMPORARY)
 """
 """The import's process with a lower limit, so the tests need less memory."""
-LESS_MEMORY = f'ulimit -v {340 << 10}; exec "$@"'
+LESS_MEMORY = f'ulimit -v {260 << 10}; exec "$@"'
 """The same for a command, by a limit of the operating system."""
 
 
@@ -136,7 +136,7 @@ def test_a_file_that_takes_all_memory_is_refused_by_the_process_that_started_its
 
 def test_a_command_refuses_a_file_that_takes_all_memory_in_plain_words(tmp_path: Path) -> None:
     with feed_dealer(tmp_path / "store") as dealer:
-        file = dealer.drop("feed.gz", nested(1_500_000))
+        file = dealer.drop("feed.gz", nested(2_000_000))
         program = ("sh", "-c", LESS_MEMORY, "sh", COMMAND)
         for options, refusals in (["--dry-run"], 0), ([], 1):
             done = command("inventory", "import", file, *options, "--dir", dealer.folder, program=program)

@@ -6,18 +6,13 @@ from pathlib import Path
 import pytest
 from tests.acceptance.asking import asked
 from tests.acceptance.dealers import write_dealer
-from tests.acceptance.running import (
-    PATIENCE_SECONDS,
-    command_here,
-    eventually,
-    start,
-    started,
-    succeed_here,
-)
+from tests.acceptance.running import PATIENCE_SECONDS, command_here, eventually, start, started, succeed_here
 from tests.feeds.collection.feed_server import feed_server
-from tests.feeds.collection.feeding import FOLDER, feed_bytes, feed_dealer, states
+from tests.feeds.collection.feeding import FOLDER, feed_bytes, feed_dealer, import_here, states
 from tests.feeds.collection.uploading import PASSWORD_HASH
 from tests.soak import sqlite_first
+
+from dealer_agent.feeds.collection import collection
 
 pytestmark = pytest.mark.outside_protocol("automatic feeds")
 
@@ -64,7 +59,9 @@ def test_two_processes_at_once_import_a_file_once(tmp_path: Path, database_url: 
         assert len(dealer.imports()) == 1
 
 
-def test_the_commands_show_feeds_and_files(tmp_path: Path) -> None:
+def test_the_commands_show_feeds_and_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The tests above import in processes.
+    monkeypatch.setattr(collection, "import_in_process", import_here)
     folder = tmp_path / "store"
     with feed_dealer(folder) as dealer:
         dealer.upload(feed_bytes(3))

@@ -10,12 +10,12 @@ from typing import Any
 
 import asyncssh
 import pytest
-from msgspec import UNSET, convert
+from msgspec import UNSET, convert, structs
 
 from dealer_agent.config.sftp import SftpSource
 from dealer_agent.feeds.collection import sftp_source
 from dealer_agent.feeds.collection.sftp_source import SftpServer
-from dealer_agent.feeds.collection.source import Arrivals, FeedSourceError, Fetched, name_at_source
+from dealer_agent.feeds.collection.source import Arrivals, FeedSourceError, FetchResult, name_at_source
 from dealer_agent.outgoing.addresses import ANY_ADDRESS, AddressRule
 
 pytestmark = [pytest.mark.outside_protocol("feeds fetched by SFTP"), pytest.mark.anyio]
@@ -78,9 +78,11 @@ class Vendor:
             "timeout_seconds": 3600,
         } | changed
         settings = convert({key: value for key, value in written.items() if value is not UNSET}, SftpSource)
+        # A second is 50 ms here.
+        settings = structs.replace(settings, settle_seconds=settings.settle_seconds / 20)
         return SftpServer(settings, self.own, self.environment, rule)
 
-    async def fetch(self, source: SftpServer, seen: Any = (), most_bytes: int = MIB) -> Fetched:
+    async def fetch(self, source: SftpServer, seen: Any = (), most_bytes: int = MIB) -> FetchResult:
         incoming = self.own / "incoming"
         incoming.mkdir(exist_ok=True)
         return await source.fetch(dict(seen), Arrivals(incoming, most_bytes, room=1 << 50, least_free=0))
@@ -122,7 +124,7 @@ async def test_a_file_is_fetched_once_until_it_changes(tmp_path: Path) -> None:
         fetched = await server.fetch(server.source())
         (file,) = fetched.files
         assert (name_at_source(file), file.read_bytes()) == ("feed.csv", FEED)
-        assert await server.fetch(server.source(), fetched.seen) == Fetched(seen=fetched.seen)
+        assert await server.fetch(server.source(), fetched.seen) == FetchResult(seen=fetched.seen)
         server.put("feed.csv", FEED + FEED[:34], 1_700_000_001)
         (again,) = (await server.fetch(server.source(), fetched.seen)).files
         assert again.read_bytes() == FEED + FEED[:34]
@@ -138,7 +140,7 @@ async def test_of_several_files_the_newest_is_fetched(tmp_path: Path) -> None:
         (server.folder / "out" / "feed-5.csv").mkdir()
         (file,) = (await server.fetch(server.source(path="/out/feed-*"))).files
         assert file.read_bytes() == b"newer"
-        assert await server.fetch(server.source(path="/out/nothing-*")) == Fetched()
+        assert await server.fetch(server.source(path="/out/nothing-*")) == FetchResult()
 
 
 async def test_a_private_key_logs_in(tmp_path: Path) -> None:

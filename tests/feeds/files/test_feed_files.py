@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.soak import examples
+from tests.soak import SOAK
 
 from dealer_agent.feeds.files.feed import FeedError, ParsedFeed
 from dealer_agent.feeds.files.layouts import LAYOUT_NAMES
@@ -326,7 +326,7 @@ VALID = (
     + VINS[0].encode()
     + b'","offers":[{"price":"1e9"}],"image":{"url":1}}',
 )
-quick = settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+quick = settings(max_examples=150 if SOAK else 15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @quick

@@ -6,11 +6,13 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec import UNSET
 from tests.published_files import VAUTO_EXPORT, needs
 
 from dealer_agent.feeds.files.feed import FeedError, ParsedFeed
-from dealer_agent.feeds.files.layouts import LAYOUT_NAMES
+from dealer_agent.feeds.files.layouts import LAYOUT_NAMES, LAYOUTS, Layout, layout_of, may_be_header, understand
 from dealer_agent.feeds.files.reader import read_feed
 from dealer_agent.inventory.listing import Unit
 
@@ -509,3 +511,16 @@ def test_a_real_vauto_export_is_read_whole() -> None:
     assert {unit.transmission for unit in units} == {"automatic"}
     assert all(unit.features and "|" not in "".join(unit.features) for unit in units)
     assert all("<" not in (unit.description or "") for unit in units)
+
+
+NAMES = sorted({name for layout in LAYOUTS.values() for names in layout.columns.values() for name in names})
+ROWS = st.lists(st.sampled_from(["Our number", "Year", "2018", ""]) | st.sampled_from(NAMES), max_size=6)
+OWN = st.dictionaries(st.sampled_from(["Our number", "Year"]), st.sampled_from(["vin", "stock", "make"]), max_size=2)
+
+
+@given(names=ROWS, columns=OWN, layout=st.sampled_from([None, *LAYOUTS.values()]))
+def test_a_row_that_is_passed_over_names_units_in_no_layout(
+    names: list[str], columns: dict[str, str], layout: Layout | None
+) -> None:
+    if not may_be_header(names, columns):
+        assert not understand(names, layout_of(names, "delimited", layout, columns)).names_units

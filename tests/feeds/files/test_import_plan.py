@@ -22,12 +22,12 @@ def plan(stock: list[KnownUnit], rows: list[FileUnit]) -> Plan:
 
 
 def added(found: Plan) -> list[tuple[str, int]]:
-    return [(placed.vehicle_id, placed.position) for placed in found.added]
+    return [(row.vehicle_id, row.position) for row in found.added]
 
 
 def kept_ids(found: Plan) -> dict[int, str]:
     """The vehicle id of each row that is a known unit."""
-    return {placed.position: placed.vehicle_id for placed in (*found.changed, *found.back)}
+    return {row.position: row.vehicle_id for row in (*found.changed, *found.back)}
 
 
 CASES = [
@@ -99,9 +99,9 @@ def test_every_row_and_every_known_unit_has_one_fate(
     for_sale = {unit.vehicle_id for unit in units if unit.sold_at is None}
     sold = {unit.vehicle_id for unit in units if unit.sold_at is not None}
     now_sold = [unit.vehicle_id for unit in found.sold]
-    confirmed = [placed.vehicle_id for placed in found.changed] + found.unchanged
-    added = [placed.vehicle_id for placed in found.added]
-    back = [placed.vehicle_id for placed in found.back]
+    confirmed = [row.vehicle_id for row in found.changed] + found.unchanged
+    added = [row.vehicle_id for row in found.added]
+    back = [row.vehicle_id for row in found.back]
     assert len(confirmed) + len(added) + len(back) + found.repeated == len(rows)
     assert len(set(confirmed + added + back + now_sold)) == len(confirmed + added + back + now_sold)
     assert set(back) <= sold

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dealer_agent.inventory.canonical_words.tables import WordTable, canonical, known, value_key, wanted_keys
+from dealer_agent.inventory.canonical_words.tables import WordTable, canonical, find_canonical, value_key, wanted_keys
 from dealer_agent.inventory.canonical_words.text import fold, words
 
 SPELLINGS: list[tuple[str, str, tuple[str, ...]]] = [
@@ -132,7 +132,7 @@ def test_dealers_spellings_become_the_canonical_word(field: str, spelled: str, w
 )
 @pytest.mark.requirement("unknown-word-kept")
 def test_an_unknown_word_is_kept(field: str, text: str) -> None:
-    assert known(field, text) is None
+    assert find_canonical(field, text) is None
     assert canonical(field, f"  {text} ") == text
 
 
@@ -194,11 +194,11 @@ def test_every_word_of_a_text_is_in_its_fold(text: str) -> None:
 
 @given(st.sampled_from(["make", "transmission", "fuel", "driveline", "body", "charge_port", "condition"]), st.text())
 def test_a_canonical_word_is_its_own_canonical_word(field: str, text: str) -> None:
-    word = known(field, text)
+    word = find_canonical(field, text)
     if word is not None:
         assert canonical(field, word) == word
 
 
 def test_a_table_refuses_one_spelling_for_two_words_and_names_both() -> None:
-    with pytest.raises(ValueError, match="'Estate' is spelled under 'wagon' and 'van'"):
+    with pytest.raises(ValueError, match="'Estate' is a spelling of both 'wagon' and 'van'"):
         WordTable({"wagon": ("estate",), "van": ("Estate",)})

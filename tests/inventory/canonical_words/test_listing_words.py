@@ -4,7 +4,7 @@ import pytest
 from tests.inventory.canonical_words.finding import is_found
 
 from dealer_agent.inventory.canonical_words.query import index_words, query_terms
-from dealer_agent.inventory.canonical_words.tables import known, value_key, wanted_keys
+from dealer_agent.inventory.canonical_words.tables import find_canonical, value_key, wanted_keys
 
 pytestmark = pytest.mark.requirement("query-every-word", "query-synonyms")
 
@@ -92,4 +92,4 @@ def test_only_a_driveline_of_2wd_finds_either_axle() -> None:
 def test_a_text_of_more_than_120_characters_is_never_a_canonical_word(length: int) -> None:
     text = "Gasoline " + "x" * (length - 9)
     assert value_key("trim", text) == "gasoline" + "x" * (length - 9)
-    assert known("fuel", text) == ("gas" if length <= 120 else None)
+    assert find_canonical("fuel", text) == ("gas" if length <= 120 else None)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dealer_agent.inventory.canonical_words.tables import MODELS, TABLES, known_model
+from dealer_agent.inventory.canonical_words.tables import MODELS, TABLES, usual_model
 
 pytestmark = pytest.mark.outside_protocol("daily counts")
 
@@ -23,4 +23,4 @@ def test_the_makes_of_the_models_are_canonical_words() -> None:
     ],
 )
 def test_a_model_is_found_in_any_spelling_of_its_letters(make: str, text: str, model: str | None) -> None:
-    assert known_model(make, text) == model
+    assert usual_model(make, text) == model

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from tests.server.pages.conftest import Page, read_page, written
+from tests.server.pages.conftest import Page, read_page, read_quickly, written
 from tests.server.pages.samples import card_facts, facts_of
 
 from dealer_agent.apidocs.components import payload_component, response_component
@@ -22,12 +22,12 @@ WIRE = vocabularies_of("proto", PROTO)
 
 
 def shown(facts: CardFacts, words: Vocabularies = WIRE) -> Page:
-    return read_page(docs_page(openapi_document(facts, words), facts, words))
+    return read_quickly(docs_page(openapi_document(facts, words), facts, words))
 
 
 DOCUMENT = openapi_document(card_facts(), WIRE)
 COMPONENTS = DOCUMENT["components"]["schemas"]
-PAGE = shown(card_facts())
+PAGE = read_page(docs_page(DOCUMENT, card_facts(), WIRE))
 QUICK = ("dealer.information", "inventory.facets", "inventory.search")
 skills = pytest.mark.parametrize("skill", SKILLS, ids=lambda skill: skill.id)
 

@@ -118,8 +118,8 @@ export class CursorExpired extends Refused {
 }
 
 /**
- * The agent has no more holds for today, or has held this vehicle in the last 24 hours. Wait for the seconds in
- * `Retry-After`, which `details.retry_after_seconds` repeats.
+ * The agent has no more holds for today, or has held this vehicle in the last 24 hours, or agents hold as much of
+ * the stock as they may. Wait for the seconds in `Retry-After`, which `details.retry_after_seconds` repeats.
  */
 export class HoldLimit extends Refused {
   declare readonly code: "HOLD_LIMIT";

@@ -7,13 +7,25 @@ import * as refusals from "./refusals.js";
 /** The version of this package. */
 export const VERSION = "0.1.0";
 
-/** Each skill: the stem of its media types, and whether it submits a lead. */
+/** The URI of the extension for offers, and the `typ` of the signature of a quote. */
+export const OFFERS_EXTENSION = "https://proto.example/extensions/offers/v1";
+export const QUOTE_TYPE = "offer-quote+jws";
+
+/** Each skill: the stem of its media types, and whether it submits a lead or is of the extension. */
 export const SKILLS = {
-  "dealer.information": {"stem": "dealer-information", "isLead": false},
-  "inventory.facets": {"stem": "inventory-facets", "isLead": false},
-  "inventory.search": {"stem": "inventory-search", "isLead": false},
-  "inventory.vehicle": {"stem": "vehicle-detail", "isLead": false},
-  "lead.submit": {"stem": "lead-submit", "isLead": true},
+  "dealer.information": {"stem": "dealer-information", "isLead": false, "isExtension": false},
+  "inventory.facets": {"stem": "inventory-facets", "isLead": false, "isExtension": false},
+  "inventory.search": {"stem": "inventory-search", "isLead": false, "isExtension": false},
+  "inventory.vehicle": {"stem": "vehicle-detail", "isLead": false, "isExtension": false},
+  "lead.submit": {"stem": "lead-submit", "isLead": true, "isExtension": false},
+  "inventory.changes": {"stem": "inventory-changes", "isLead": false, "isExtension": true},
+  "offer.quote": {"stem": "offer-quote", "isLead": false, "isExtension": true},
+  "offer.hold": {"stem": "offer-hold", "isLead": false, "isExtension": true},
+  "offer.release": {"stem": "offer-release", "isLead": false, "isExtension": true},
+  "offer.status": {"stem": "offer-status", "isLead": false, "isExtension": true},
+  "lead.status": {"stem": "lead-status", "isLead": false, "isExtension": true},
+  "visit.move": {"stem": "visit-move", "isLead": false, "isExtension": true},
+  "visit.cancel": {"stem": "visit-cancel", "isLead": false, "isExtension": true},
 } as const;
 
 /** What the client checks: filters before it sends them, and responses as far as its types promise. */
@@ -44,6 +56,16 @@ export const SHAPES: Readonly<Record<string, Shape>> = {
   TimeSlot: {"type": "object", "properties": {"start": {"type": "string"}, "end": {"type": "string"}}, "required": ["start"]},
   DealerContact: {"type": "object", "properties": {"name": {"type": "string"}, "phone": {"type": "string"}}},
   LeadReceipt: {"type": "object", "properties": {"lead_id": {"type": "string"}, "status": {"type": "string"}, "appointment": {"$ref": "AppointmentReply"}, "dealer": {"$ref": "DealerContact"}, "lead_secret": {"type": "string"}}, "required": ["lead_id", "status"]},
+  StockChange: {"type": "object", "properties": {"vehicle_id": {"type": "string"}, "change": {"type": "string"}, "vehicle": {"$ref": "Vehicle"}}, "required": ["vehicle_id", "change"]},
+  StockChanges: {"type": "object", "properties": {"changes": {"type": "array", "items": {"$ref": "StockChange"}}, "cursor": {"type": "string"}, "more": {"type": "boolean"}}, "required": ["changes", "cursor", "more"]},
+  QuotedVehicle: {"type": "object", "properties": {"vehicle_id": {"type": "string"}, "vin": {"type": "string"}, "stock": {"type": "string"}, "year": {"type": "integer"}, "make": {"type": "string"}, "model": {"type": "string"}, "trim": {"type": "string"}, "condition": {"type": "string"}, "mileage": {"type": "integer"}}, "required": ["vehicle_id"]},
+  PriceLine: {"type": "object", "properties": {"label": {"type": "string"}, "kind": {"type": "string"}, "payee": {"type": "string"}, "amount": {"type": ["integer", "number"]}, "firm": {"type": "boolean"}, "legal_basis": {"type": "string"}}, "required": ["label", "kind", "payee", "amount", "firm"]},
+  Jurisdiction: {"type": "object", "properties": {"of": {"type": "string"}, "state": {"type": "string"}, "zip": {"type": "string"}}, "required": ["of"]},
+  Quote: {"type": "object", "properties": {"quote_id": {"type": "string"}, "vehicle": {"$ref": "QuotedVehicle"}, "price": {"type": ["integer", "number"]}, "lines": {"type": "array", "items": {"$ref": "PriceLine"}}, "total": {"type": ["integer", "number"]}, "complete": {"type": "boolean"}, "missing": {"type": "array", "items": {"type": "string"}}, "jurisdiction": {"$ref": "Jurisdiction"}, "currency": {"type": "string"}, "created_at": {"type": "string"}, "valid_until": {"type": "string"}, "terms": {"type": "string"}, "stock_at": {"type": "string"}, "buyer_ref": {"type": "string"}, "signature": {"type": "string"}}, "required": ["quote_id", "vehicle", "price", "lines", "total", "complete", "missing", "jurisdiction", "currency", "created_at", "valid_until", "terms"]},
+  Hold: {"type": "object", "properties": {"hold_id": {"type": "string"}, "quote_id": {"type": "string"}, "vehicle_id": {"type": "string"}, "price": {"type": ["integer", "number"]}, "currency": {"type": "string"}, "created_at": {"type": "string"}, "expires_at": {"type": "string"}, "status": {"type": "string"}, "terms": {"type": "string"}}, "required": ["hold_id", "quote_id", "vehicle_id", "price", "currency", "created_at", "expires_at", "status", "terms"]},
+  LeadVisit: {"type": "object", "properties": {"appointment_id": {"type": "string"}, "appointment_type": {"type": "string"}, "status": {"type": "string"}, "place": {"$ref": "VisitPlace"}, "at": {"type": "string"}, "duration_minutes": {"type": "integer"}, "alternatives": {"type": "array", "items": {"type": "string"}}}, "required": ["appointment_id", "appointment_type", "status", "place"]},
+  VisitPlace: {"type": "object", "properties": {"name": {"type": "string"}, "address": {"$ref": "PostalAddress"}}, "required": ["name"]},
+  LeadState: {"type": "object", "properties": {"lead_id": {"type": "string"}, "status": {"type": "string"}, "received_at": {"type": "string"}, "visit": {"$ref": "LeadVisit"}, "other_visits": {"type": "array", "items": {"$ref": "LeadVisit"}}}, "required": ["lead_id", "status", "received_at"]},
 };
 
 /** Each known error code: its class, whether the same request may succeed later, and what to do next. */

@@ -436,3 +436,118 @@ export interface LeadReceipt {
   dealer?: DealerContact;
   lead_secret?: string;
 }
+
+/** A listing that was added, changed or removed. `vehicle` is the listing as it is now; absent if it was removed. */
+export interface StockChange {
+  vehicle_id: string;
+  change: Word<"added" | "changed" | "removed">;
+  vehicle?: Vehicle;
+}
+
+/**
+ * A page of changes, in the order in which to apply them. With `more`, ask at once with this `cursor`.  Without
+ * `more`, all changes together give what a search over everything answers. Ask again later.
+ */
+export interface StockChanges {
+  changes: StockChange[];
+  cursor: string;
+  more: boolean;
+}
+
+/** The vehicle of a quote, as it was when the quote was made. */
+export interface QuotedVehicle {
+  vehicle_id: string;
+  vin?: string;
+  stock?: string;
+  year?: number;
+  make?: string;
+  model?: string;
+  trim?: string;
+  condition?: string;
+  mileage?: number;
+}
+
+/** A part of the all-in price. A firm line does not change while the quote is valid; others are estimates. */
+export interface PriceLine {
+  label: string;
+  kind: Word<"addon" | "discount" | "doc" | "rebate" | "registration" | "tax" | "title" | "transport" | "vehicle_price">;
+  payee: Word<"dealer" | "government" | "manufacturer" | "third_party">;
+  amount: number;
+  firm: boolean;
+  legal_basis?: string;
+}
+
+/** The place whose taxes and charges the lines are: that of the buyer's ZIP code, else that of the rooftop. */
+export interface Jurisdiction {
+  of: Word<"buyer" | "rooftop">;
+  state?: string;
+  zip?: string;
+}
+
+/**
+ * The all-in price of a vehicle. The dealer keeps `price` until `valid_until`, unless the vehicle is gone. `total`
+ * is the sum of the lines. If it is not `complete`, `missing` names what is not in it. `stock_at` is when the feed
+ * last confirmed the vehicle. `signature` is a JWS (RFC 7515) of all other members.
+ */
+export interface Quote {
+  quote_id: string;
+  vehicle: QuotedVehicle;
+  price: number;
+  lines: PriceLine[];
+  total: number;
+  complete: boolean;
+  missing: (Word<"addon" | "discount" | "doc" | "rebate" | "registration" | "tax" | "title" | "transport" | "vehicle_price">)[];
+  jurisdiction: Jurisdiction;
+  currency: string;
+  created_at: string;
+  valid_until: string;
+  terms: string;
+  stock_at?: string;
+  buyer_ref?: string;
+  signature?: string;
+}
+
+/** A hold of a vehicle. It holds until `expires_at` while `status` is `active` or `became_lead`. */
+export interface Hold {
+  hold_id: string;
+  quote_id: string;
+  vehicle_id: string;
+  price: number;
+  currency: string;
+  created_at: string;
+  expires_at: string;
+  status: Word<"active" | "became_lead" | "ended_by_dealer" | "expired" | "released" | "sold">;
+  terms: string;
+}
+
+/**
+ * A visit as it is now. `at` has the UTC offset of the rooftop; a visit without a time has none. `alternatives` are
+ * free times, if the visit needs another one.
+ */
+export interface LeadVisit {
+  appointment_id: string;
+  appointment_type: Word<"handover" | "phone_call" | "sales" | "service" | "showroom_visit" | "test_drive" | "trade_in" | "trade_in_appraisal" | "video_call">;
+  status: Word<"cancelled" | "confirmed" | "proposed" | "requested">;
+  place: VisitPlace;
+  at?: string;
+  duration_minutes?: number;
+  alternatives?: string[];
+}
+
+/** The rooftop of a visit. */
+export interface VisitPlace {
+  name: string;
+  address?: PostalAddress;
+}
+
+/**
+ * What became of a lead. `visit` is its newest visit that can still be changed, else its newest one, or the one
+ * that was just moved or cancelled. `other_visits` are the others that can still be changed.
+ */
+export interface LeadState {
+  lead_id: string;
+  status: Word<"duplicate" | "received">;
+  received_at: string;
+  visit?: LeadVisit;
+  other_visits?: LeadVisit[];
+}

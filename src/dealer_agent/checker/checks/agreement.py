@@ -12,7 +12,7 @@ from dealer_agent.checker.fields import COUNTED, MEMBERS, RANGES, WORD_FILTERS
 from dealer_agent.checker.forms import whole
 from dealer_agent.checker.oracle import matcher
 from dealer_agent.checker.outcome import Skipped, expect, need, skip_if_failed
-from dealer_agent.checker.searches import Page, end_of, key_of, number_of, numbers, search, shown, word_of
+from dealer_agent.checker.searches import ReadPage, end_of, key_of, number_of, numbers, search, shown, word_of
 from dealer_agent.checker.target import PAGE, Listing, Target
 
 _VOLATILE = ("updated_at", "changed_at")
@@ -21,7 +21,7 @@ _VALUES = 3
 """How many values of each facet are searched for."""
 
 
-async def _pages(target: Target, **members: Any) -> AsyncIterator[Page]:
+async def _pages(target: Target, **members: Any) -> AsyncIterator[ReadPage]:
     """The pages of a search, of a sixth of the stock each. Most stocks end within them."""
     size = max(5, min(PAGE, len(await target.some_listings()) // 6 + 1))
     skip = 0
@@ -42,8 +42,8 @@ async def _(target: Target) -> None:
             raise Skipped("The response has no total, skip or limit.")
         expect(skip == pagination.get("skip", 0), f"`skip` is {skip} for the pagination {shown(pagination)}.")
         expected = max(0, min(int(limit or 0), page.total - pagination.get("skip", 0)))
-        found = len(page.vehicles)
-        expect(found == expected, f"The limit of the response is {limit}, and the page has {found} of {page.total}.")
+        number = len(page.vehicles)
+        expect(number == expected, f"The limit of the response is {limit}, and the page has {number} of {page.total}.")
 
 
 @check("filters.later-pages")
@@ -53,8 +53,8 @@ async def _(target: Target) -> None:
         total = None
         async for page in _pages(target, filters=filters):
             wrong = next((each for each in page.vehicles if not matches(each)), None)
-            place = f"after {len(keys)} vehicles" if keys else "on the first page"
-            expect(wrong is None, f"{shown(filters)} finds {wrong and key_of(wrong)} {place}.")
+            where = f"after {len(keys)} vehicles" if keys else "on the first page"
+            expect(wrong is None, f"{shown(filters)} finds {wrong and key_of(wrong)} {where}.")
             keys, total = keys + page.keys, page.total
         twice = [key for key, count in Counter(keys).items() if count > 1]
         expect(not twice, f"The pages of {shown(filters)} have {twice and twice[0]} twice.")
@@ -159,15 +159,15 @@ async def _(target: Target) -> None:
 async def _filters_of_facets(target: Target) -> list[Filters]:
     """Filters of which it is certain what they match: the conditions alone, with a price, and with a make."""
     listings = await target.listings()
-    found: list[Filters] = []
+    filters: list[Filters] = []
     for word in sorted({str(each.get("condition")) for each in listings} & {"new", "used", "cpo"}):
         having = [each for each in listings if each.get("condition") == word]
-        found.append({"condition": [word]})
+        filters.append({"condition": [word]})
         if prices := sorted(int(each) for each in numbers(having, "price")):
-            found.append({"condition": [word], "price_max": prices[len(prices) // 2]})
+            filters.append({"condition": [word], "price_max": prices[len(prices) // 2]})
         if years := sorted(int(each) for each in numbers(having, "year") if 1900 <= each <= 2100):
-            found.append({"condition": [word], "year_min": years[len(years) // 2]})
-    return need(found, "No listing has a condition.")
+            filters.append({"condition": [word], "year_min": years[len(years) // 2]})
+    return need(filters, "No listing has a condition.")
 
 
 def _is_countable(unfiltered: Any, having: list[Listing], member: str) -> bool:
@@ -230,8 +230,8 @@ async def _(target: Target) -> None:
     for filters in cases:
         counts = counts_of((await ask_filtered(target, filters)).get(facet, [])) or {}
         total = (await search(target, filters=dict(filters), pagination={"limit": 1})).total
-        found = sum(counts.values())
-        expect(found == total, f"With {shown(filters)}, {facet} counts {found} vehicles, and a search finds {total}.")
+        number = sum(counts.values())
+        expect(number == total, f"With {shown(filters)}, {facet} counts {number} vehicles, and a search finds {total}.")
 
 
 @check("facets.no-zero")

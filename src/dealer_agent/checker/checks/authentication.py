@@ -5,7 +5,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from dealer_agent.checker import forms
-from dealer_agent.checker.card import Card
+from dealer_agent.checker.card import FetchedCard
 from dealer_agent.checker.check import check, each_of, judge_each
 from dealer_agent.checker.checks.cards import card_of, profile_extensions
 from dealer_agent.checker.exchange import Exchange, dicts
@@ -19,7 +19,7 @@ UNAUTHORIZED = 401
 _METADATA = re.compile(r'\bresource_metadata="([^"]+)"', re.IGNORECASE)
 
 
-def _schemes_of(card: Card, skill_id: str | None = None) -> list[str]:
+def _schemes_of(card: FetchedCard, skill_id: str | None = None) -> list[str]:
     """The schemes that the card requires of all skills, and of this one (None: of each), in either form of A2A."""
     skills = dicts(card.camel.get("skills"))
     holders = [card.camel, *(each for each in skills if skill_id in (None, each.get("id")))]
@@ -124,8 +124,8 @@ async def _challenged(target: Target) -> Exchange:
 
 
 def _metadata_url(exchange: Exchange) -> str | None:
-    found = _METADATA.search(exchange.header("WWW-Authenticate") or "")
-    return found and found[1]
+    match = _METADATA.search(exchange.header("WWW-Authenticate") or "")
+    return match and match[1]
 
 
 async def _metadata(target: Target) -> Exchange:
@@ -138,8 +138,8 @@ async def _metadata(target: Target) -> Exchange:
 
 async def _read_metadata(target: Target) -> dict[str, Any]:
     """The metadata. Skips the check without it: another check fails for that."""
-    found = (await _metadata(target)).json
-    return need(found if isinstance(found, dict) else None, "The metadata cannot be read.")
+    metadata = (await _metadata(target)).json
+    return need(metadata if isinstance(metadata, dict) else None, "The metadata cannot be read.")
 
 
 judge_each(
@@ -180,13 +180,13 @@ async def _(target: Target) -> None:
 # What the card says
 
 
-def _repeats_auth_type(card: Card) -> bool | str:
+def _repeats_auth_type(card: FetchedCard) -> bool | str:
     expected = need(card.content.get("auth_type"), "The card has no `auth_type`.")
-    found = [each["params"].get("auth_type") for each in profile_extensions(card)]
-    return all(each == expected for each in found) or f"The params of the extensions have auth_type {found}."
+    types = [each["params"].get("auth_type") for each in profile_extensions(card)]
+    return all(each == expected for each in types) or f"The params of the extensions have auth_type {types}."
 
 
-def _defines_schemes(card: Card) -> bool | str:
+def _defines_schemes(card: FetchedCard) -> bool | str:
     names = set(need(_schemes_of(card), "The card has no security requirement."))
     schemes = card.camel.get("securitySchemes")
     missing = names - set(schemes if isinstance(schemes, dict) else {})

@@ -6,21 +6,23 @@ from typing import Any
 from dealer_agent.checker.check import check
 from dealer_agent.checker.exchange import Exchange, at, dicts
 from dealer_agent.checker.fields import SORTS
-from dealer_agent.checker.oracle import VOLATILE, comparable, sort_values
+from dealer_agent.checker.oracle import VOLATILE, differ, sort_values
 from dealer_agent.checker.outcome import Failed, expect, need
 from dealer_agent.checker.reply import data_of, is_answered, refusal_of
 from dealer_agent.checker.searches import key_of, shown
 from dealer_agent.checker.target import LEAD, Target
+from dealer_agent.protocol.skill import EXTENSION_SKILLS
 
 MOST_ASKED = 60
 """How many requests of a card are repeated at its other interface."""
+_ALWAYS_NEW = {LEAD, *(skill.request_type for skill in EXTENSION_SKILLS)}
 
 
 def _requests(target: Target) -> list[dict[str, Any]]:
-    """The payloads of the usual requests of the reading skills so far."""
+    """The payloads of the usual requests so far, but leads, and what the extension asks: new quotes and new cursors."""
     bodies = {each.request_body: target.asked(each) for each in target.posted}
-    found = [each for each in bodies.values() if isinstance(at(each, "type"), str) and each["type"] != LEAD]
-    return found[:: len(found) // MOST_ASKED + 1]
+    asked = [each for each in bodies.values() if isinstance(at(each, "type"), str) and each["type"] not in _ALWAYS_NEW]
+    return asked[:: len(asked) // MOST_ASKED + 1]
 
 
 def _difference(one: Exchange, other: Exchange, payload: Any) -> str | None:
@@ -35,12 +37,12 @@ def _difference(one: Exchange, other: Exchange, payload: Any) -> str | None:
         return None if codes[0] == codes[1] or "" in codes else f"gets {codes[0]} and {codes[1]}"
     first, second = data_of(one), data_of(other)
     if "vehicles" not in first:
-        return None if comparable(first) == comparable(second) else "gets different data"
+        return "gets different data" if differ(first, second) else None
     if first.get("total") != second.get("total"):
         return f"has the totals {first.get('total')} and {second.get('total')}"
     pages = [dicts(each.get("vehicles")) for each in (first, second)]
-    known, others = ({key_of(each): comparable(each) for each in page} for page in pages)
-    changed = next((key for key in known.keys() & others.keys() if known[key] != others[key]), None)
+    known, others = ({key_of(each): each for each in page} for page in pages)
+    changed = next((key for key in known.keys() & others.keys() if differ(known[key], others[key])), None)
     if changed is not None:
         return f"returns {changed} with different values"
     field = at(payload, "sort.field")

@@ -17,7 +17,7 @@ from dealer_agent.checker.outcome import Skipped, expect, need, status
 from dealer_agent.checker.reply import payload_of
 from dealer_agent.checker.target import Target
 from dealer_agent.protocol.schemas import response_schema
-from dealer_agent.protocol.skill import SKILL_BY_ID, SKILL_BY_REQUEST_TYPE
+from dealer_agent.protocol.skill import SKILL_BY_ID, SKILL_BY_REQUEST_TYPE, SKILLS
 
 MOST_DOCUMENTS = 60
 """Documents that the references of one schema are followed to."""
@@ -33,8 +33,8 @@ def _declared(target: Target) -> dict[str, dict[str, Any]]:
 def _urls(target: Target, kind: str) -> dict[str, str]:
     """The URL of a kind of schema for each skill, on the host of the card. Skips the check if there is none."""
     urls = {name: each.get(kind) for name, each in _declared(target).items()}
-    found = {name: url for name, url in urls.items() if forms.url(url) and target.card.is_at_home(url)}
-    return need(found, "The card names no schemas on its own host.")
+    own = {name: url for name, url in urls.items() if forms.url(url) and target.card.is_at_home(url)}
+    return need(own, "The card names no schemas on its own host.")
 
 
 async def _all(target: Target) -> list[Exchange]:
@@ -91,7 +91,7 @@ async def _validator(target: Target, url: str) -> jsonschema_rs.Validator:
 @check("cards.schema-urls")
 async def _(target: Target) -> None:
     declared = _declared(target)
-    for skill_id in sorted(target.card.skills & set(SKILL_BY_ID)):
+    for skill_id in sorted(target.card.skills & {skill.id for skill in SKILLS}):
         for kind in KINDS:
             url = declared.get(skill_id, {}).get(kind)
             expect(forms.url(url), f"The {kind} of {skill_id} is {url!r}, no absolute URL.", target.card.exchange)
@@ -99,7 +99,7 @@ async def _(target: Target) -> None:
 
 def _is_schema(exchange: Exchange) -> bool | str:
     good = isinstance(exchange.json, dict) and _is_valid(exchange.json) is not False
-    return exchange.status != 200 or good or f"{exchange.url} is no valid JSON Schema."
+    return exchange.status != 200 or good or f"{exchange.url} is not a valid JSON Schema."
 
 
 each_of(_all, {"cards.schemas-served": status(200), "cards.schemas-valid": _is_schema})
@@ -120,12 +120,12 @@ async def _answered(target: Target, kind: str) -> list[tuple[str, dict[str, Any]
         requests.append(("inventory.search", {"filters": filters, "sort": sort, "pagination": {"skip": 0, "limit": 5}}))
         if listing.get("vin"):
             requests.append(("inventory.vehicle", {"vin": listing["vin"]}))
-    found = []
+    schemas = []
     for skill_id, members in requests:
         if skill_id in urls and skill_id in target.card.skills:
             payload = target.payload(skill_id, **members)
-            found.append((urls[skill_id], payload, await target.send(payload)))
-    return [each for each in found if not each[2].is_refusal]
+            schemas.append((urls[skill_id], payload, await target.send(payload)))
+    return [each for each in schemas if not each[2].is_refusal]
 
 
 @check("cards.request-schemas")

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from dealer_agent.checker import forms
-from dealer_agent.checker.card import Card
+from dealer_agent.checker.card import FetchedCard
 from dealer_agent.checker.check import check, each_of, judge_each
 from dealer_agent.checker.checks.errors import UNKNOWN_VIN
 from dealer_agent.checker.discovery import MOST_CARDS
@@ -18,6 +18,7 @@ from dealer_agent.checker.exchange import Exchange, at, dicts
 from dealer_agent.checker.outcome import Failed, Judgement, Skipped, expect, has, header, need, status
 from dealer_agent.checker.reply import refusal_of
 from dealer_agent.checker.target import JSON_HEADERS, Target, rpc_call
+from dealer_agent.protocol.offers import OFFERS_EXTENSION
 from dealer_agent.protocol.skill import SKILL_BY_ID
 from dealer_agent.protocol.well_known import CARD_PATH, CARD_TYPE, CATALOG_PATH
 
@@ -29,27 +30,28 @@ NOT_MODIFIED = 304
 ORIGIN = "https://shopping.example"
 
 
-def _interfaces(card: Card) -> list[Entry]:
+def _interfaces(card: FetchedCard) -> list[Entry]:
     """All entries of `supportedInterfaces` that are objects."""
     return dicts(card.camel.get("supportedInterfaces"))
 
 
-def _skills(card: Card) -> list[Entry]:
+def _skills(card: FetchedCard) -> list[Entry]:
     return dicts(card.camel.get("skills"))
 
 
-def _urls(card: Card) -> list[str]:
+def _urls(card: FetchedCard) -> list[str]:
     """The absolute URLs of the interfaces."""
     return [url for each in _interfaces(card) if forms.url(url := each.get("url"))]
 
 
-def profile_extensions(card: Card) -> list[Entry]:
+def profile_extensions(card: FetchedCard) -> list[Entry]:
     """The extensions of the protocol: those with skills in their `params`. Skips the check if there is none."""
-    found = [each for each in card.extensions if isinstance(at(each, "params.skills"), dict)]
-    return need(found, "The card has no extension with skills in its params.")
+    theirs = [each for each in card.extensions if each["uri"] != OFFERS_EXTENSION]
+    profiles = [each for each in theirs if isinstance(at(each, "params.skills"), dict)]
+    return need(profiles, "The card has no extension with skills in its params.")
 
 
-async def card_of(target: Target) -> Card:
+async def card_of(target: Target) -> FetchedCard:
     """The card, as a probe."""
     return target.card
 
@@ -71,53 +73,53 @@ def _media_types(modes: Any) -> bool:
     return bool(modes) and forms.array_of(lambda each: isinstance(each, str) and "/" in each)(modes)
 
 
-def _has_one_spelling(card: Card) -> bool | str:
+def _has_one_spelling(card: FetchedCard) -> bool | str:
     other = CAMEL_CASE if card.revision.snake_case else SNAKE_CASE
-    found = [each for each in other if each in card.content]
-    return not found or f"The card has {', '.join(found)}, which another revision has."
+    present = [each for each in other if each in card.content]
+    return not present or f"The card has {', '.join(present)}, which another revision has."
 
 
-def _lists_once(entries: Callable[[Card], list[Entry]], *names: str) -> Judgement:
-    def judge(card: Card) -> bool | str:
-        found = [tuple(str(each.get(name)) for name in names) for each in entries(card)]
-        return len(set(found)) == len(found) or f"Two entries have the same {' and '.join(names)}."
+def _lists_once(entries: Callable[[FetchedCard], list[Entry]], *names: str) -> Judgement:
+    def judge(card: FetchedCard) -> bool | str:
+        keys = [tuple(str(each.get(name)) for name in names) for each in entries(card)]
+        return len(set(keys)) == len(keys) or f"Two entries have the same {' and '.join(names)}."
 
     return judge
 
 
-def _names_provider(card: Card) -> bool | str:
+def _names_provider(card: FetchedCard) -> bool | str:
     provider = need(card.camel.get("provider"), "The card has no provider.")
     good = at(provider, "organization") and forms.url(at(provider, "url"))
     return bool(good) or f"`provider` is {provider!r:.300}."
 
 
-def _has_secure_urls(card: Card) -> bool | str:
+def _has_secure_urls(card: FetchedCard) -> bool | str:
     need(card.url.startswith("https://"), "The card was fetched over http.")
     insecure = [each for each in _urls(card) if not each.startswith("https://")]
     return not insecure or f"The card has the insecure URL {', '.join(insecure)}."
 
 
-def _is_on_one_host(card: Card) -> bool | str:
+def _is_on_one_host(card: FetchedCard) -> bool | str:
     host = urlsplit(card.url).hostname
     others = {urlsplit(each).hostname for each in _urls(card)} - {host}
     return not others or f"The card of {host} names {', '.join(map(str, others))}."
 
 
-def _declares_nothing_else(card: Card) -> bool | str:
+def _declares_nothing_else(card: FetchedCard) -> bool | str:
     capabilities = ("streaming", "pushNotifications")
-    found = [name for name in capabilities if at(card.camel, f"capabilities.{name}") not in (False, None)]
-    return not found or f"The card declares {found[0]}."
+    declared = [name for name in capabilities if at(card.camel, f"capabilities.{name}") not in (False, None)]
+    return not declared or f"The card declares {declared[0]}."
 
 
-def _has_extensions(card: Card) -> bool | str:
+def _has_extensions(card: FetchedCard) -> bool | str:
     capabilities = card.content.get("capabilities")
-    need(isinstance(capabilities, dict), "`capabilities` is no object.")
+    need(isinstance(capabilities, dict), "`capabilities` is not an object.")
     return has(
         "extensions", lambda found: bool(found) and forms.array_of(lambda each: ":" in str(at(each, "uri")))(found)
     )(capabilities)
 
 
-def _has_known_skill(card: Card) -> bool | str:
+def _has_known_skill(card: FetchedCard) -> bool | str:
     need(card.skills, "The card has no skill.")
     return not card.skills.isdisjoint(SKILL_BY_ID) or "The card has no skill of the protocol."
 
@@ -235,7 +237,7 @@ async def _(target: Target) -> None:
 async def _(target: Target) -> None:
     exchange = await target.fetch(target.card.url, fresh=True)
     need(isinstance(exchange.json, dict), "The second fetch of the card returned no JSON object.")
-    again = Card(target.card.url, exchange.json, exchange)
+    again = FetchedCard(target.card.url, exchange.json, exchange)
     one, two = ([at(each, "params.id") for each in card.extensions] for card in (target.card, again))
     expect(one == two, f"params.id changes from one request to the next: {one}, {two}.", exchange)
 
@@ -344,8 +346,8 @@ def _has_type_and_url(entry: Entry) -> bool | str:
 
 
 def _is_card(exchange: Exchange) -> bool | str:
-    found = exchange.status == 200 and isinstance(exchange.json, dict)
-    return found or f"The card that the AI Catalog names gets HTTP {exchange.status}."
+    is_card = exchange.status == 200 and isinstance(exchange.json, dict)
+    return is_card or f"The card that the AI Catalog names gets HTTP {exchange.status}."
 
 
 judge_each(

@@ -36,38 +36,40 @@ def _media_type(change: Callable[[str], str]) -> Change:
 @check("envelope.reply.message")
 async def _(target: Target) -> None:
     exchange = await asking(SKILL)(target)
+    if isinstance(at(exchange.json, "error"), dict):
+        message_of(exchange)
     outer = at(exchange.json, "result") if target.is_rpc else exchange.json
     good = isinstance(outer, dict) and list(outer) == ["message"] and isinstance(outer["message"], dict)
-    found = ", ".join(sorted(outer)) if isinstance(outer, dict) else ""
-    expect(good, f"The response is no object with a message alone. Its members: {found or 'none'}.", exchange)
+    members = ", ".join(sorted(outer)) if isinstance(outer, dict) else ""
+    expect(good, f"The response is not an object with only a message. Its members: {members or 'none'}.", exchange)
 
 
 def _data_part(message: Any) -> dict[str, Any]:
     """The first data part of a message; empty if it has none."""
-    return next((each for each in dicts(at(message, "parts")) if "data" in each), {})
+    return next((entry for entry in dicts(at(message, "parts")) if "data" in entry), {})
 
 
 async def _messages(target: Target) -> list[tuple[dict[str, Any], Exchange]]:
-    """The message of each success so far, one at least, and its exchange.
+    """The message of each success so far, at least of one, and its exchange.
 
-    The first data part of a message is `part`. What the skill demands of it is `media_type` and `type`. `asked` is the
-    `messageId` of the request.
+    Each message gets more members: `part` is its first data part, `media_type` and `type` are what this part must have,
+    and `request_id` is the `messageId` of the request.
     """
-    found = [await asking(SKILL)(target)]
-    message_of(found[0])
-    found += [
-        each
-        for each in target.posted
-        if isinstance(at(each.json, "result.message" if target.is_rpc else "message"), dict)
+    exchanges = [await asking(SKILL)(target)]
+    message_of(exchanges[0])
+    exchanges += [
+        posted
+        for posted in target.posted
+        if isinstance(at(posted.json, "result.message" if target.is_rpc else "message"), dict)
     ]
     messages = []
-    for exchange in found:
+    for exchange in exchanges:
         sent = at(exchange.request_json, "params.message" if target.is_rpc else "message")
         skill = SKILL_BY_REQUEST_TYPE.get(str(at(_data_part(sent), "data.type")))
         if skill:
             message = message_of(exchange)
             wanted = {
-                "asked": at(sent, "messageId"),
+                "request_id": at(sent, "messageId"),
                 "media_type": target.media_type(skill.id, "response"),
                 "type": f"{skill.id}.response",
             }
@@ -80,7 +82,7 @@ async def _messages(target: Target) -> list[tuple[dict[str, Any], Exchange]]:
         "envelope.reply.message-id": lambda message: (
             "The response has no messageId."
             if not forms.name(message.get("messageId"))
-            else message["messageId"] != message["asked"] or "The response repeats the messageId of the request."
+            else message["messageId"] != message["request_id"] or "The response repeats the messageId of the request."
         ),
         "envelope.reply.role": has("role", forms.one_of("ROLE_AGENT")),
         "envelope.reply.one-part": has("parts", lambda parts: isinstance(parts, list) and len(parts) == 1),
@@ -130,7 +132,7 @@ async def _(target: Target) -> None:
 async def _(target: Target) -> None:
     page = await target.ask("inventory.search", pagination={"limit": 100})
     names = ("year", "price", "list_price", "msrp", "mileage", "city_mpg", "highway_mpg", "displacement_cc")
-    nodes = [(page, ("total", "skip", "limit")), *((each, names) for each in dicts(page.get("vehicles")))]
+    nodes = [(page, ("total", "skip", "limit")), *((entry, names) for entry in dicts(page.get("vehicles")))]
     for node, members in nodes:
         for name in members:
             expect(not isinstance(node.get(name), float), f"{name} is {node.get(name)!r}, with a fraction.")
@@ -219,17 +221,17 @@ async def _(target: Target) -> None:
     refusal = refusal_of(await _asking("check-pointer", drop("message.role"))(target))
     named = [at(refusal.payload, f"details.{name}") for name in ("instancePath", "instanceLocation")]
     listed = [pointer for pointer, _ in refusal.problems(target.revision)]
-    found = next((each for each in (*named, *listed) if each is not None), None)
-    expect(found == "/message/role", f"The pointer is {found!r}. Expected: '/message/role'.", refusal.exchange)
+    pointer = next((entry for entry in (*named, *listed) if entry is not None), None)
+    expect(pointer == "/message/role", f"The pointer is {pointer!r}. Expected: '/message/role'.", refusal.exchange)
 
 
 @check("envelope.all-problems")
 async def _(target: Target) -> None:
     refusal = refusal_of(await _asking("check-all-problems", drop("message.role", "message.messageId"))(target))
-    found = sorted(pointer for pointer, _ in refusal.problems(target.revision))
+    pointers = sorted(pointer for pointer, _ in refusal.problems(target.revision))
     expect(
-        {"/message/messageId", "/message/role"} <= set(found),
-        f"messageId and role are absent. details.errors lists: {', '.join(found) or 'nothing'}.",
+        {"/message/messageId", "/message/role"} <= set(pointers),
+        f"messageId and role are absent. details.errors lists: {', '.join(pointers) or 'nothing'}.",
         refusal.exchange,
     )
 
@@ -277,7 +279,7 @@ _FUTURE = [f"{node}futureMember" for node in ("", "message.", "message.parts.0."
         "envelope.media-type-parameters": _media_type(lambda found: f"{found}; charset=utf-8"),
         "envelope.modes-json": put(MODES, ["application/json"]),
         "envelope.modes-wildcard": (put(MODES, ["application/*"]), put(MODES, ["*/*"])),
-        "envelope.unknown-members": lambda request: [put(path, {"of": "A2A"})(request) for path in _FUTURE],
+        "envelope.unknown-members": lambda request: [put(path, {"from": "A2A"})(request) for path in _FUTURE],
         "envelope.metadata": lambda request: request["message"].update(
             metadata={"trace": "1"}, extensions=["https://example.com/x"]
         ),

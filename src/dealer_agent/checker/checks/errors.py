@@ -103,7 +103,7 @@ async def _provoked(target: Target) -> list[Refusal]:
 
     Skips the check if there is none: others fail for that.
     """
-    found = [
+    refusals = [
         error
         for each in target.posted
         if isinstance(at(each.json, "error"), dict) and _asks_a_skill(target, each)
@@ -112,8 +112,8 @@ async def _provoked(target: Target) -> list[Refusal]:
     for payload in (UNKNOWN_TYPE, WRONG_TYPE, UNKNOWN_VEHICLE):
         if payload["type"].removesuffix(".request") in (*target.card.skills, "inventory.horoscope"):
             with suppress(Failed):
-                found.append(refusal_of(await target.send(payload)))
-    return need(found, "No request got an error.")
+                refusals.append(refusal_of(await target.send(payload)))
+    return need(refusals, "No request got an error.")
 
 
 async def _with_payload(target: Target) -> list[Refusal]:
@@ -128,10 +128,10 @@ def _entries(refusal: Refusal) -> list[Any]:
 def _time_of(refusal: Refusal) -> datetime | None:
     text = refusal.payload.get("created_at")
     try:
-        found = datetime.fromisoformat(text) if isinstance(text, str) and "T" in text else None
+        moment = datetime.fromisoformat(text) if isinstance(text, str) and "T" in text else None
     except ValueError:
         return None
-    return found if found is not None and found.tzinfo is not None else None
+    return moment if moment is not None and moment.tzinfo is not None else None
 
 
 def _error(judgement: Judgement) -> Judgement:
@@ -227,13 +227,13 @@ each_of(
 
 
 def _has_type_of_vocabulary(error: Refusal, target: Target) -> bool:
-    found, expected = error.payload.get("type"), PAYLOAD_TYPES.get(target.vendor)
-    return found == expected if expected else str(found).endswith(".error")
+    kind, expected = error.payload.get("type"), PAYLOAD_TYPES.get(target.vendor)
+    return kind == expected if expected else str(kind).endswith(".error")
 
 
 def _has_time(error: Refusal, target: Target) -> bool:
-    found = _time_of(error)
-    return found is not None and (target.revision.is_published or found.utcoffset() == timedelta(0))
+    moment = _time_of(error)
+    return moment is not None and (target.revision.is_published or moment.utcoffset() == timedelta(0))
 
 
 def _has_known_members(error: Refusal, target: Target) -> bool:
@@ -258,9 +258,9 @@ async def _(target: Target) -> None:
     exchange = await target.send({"type": "dealer.horoscope.request"})
     if exchange.status < 400:
         raise Skipped("The unknown type got no error.")
-    found = at(exchange.json, "error")
+    error = at(exchange.json, "error")
     sentence = f"The body of an error (HTTP {exchange.status}) is not a JSON object with the object `error`."
-    expect(isinstance(found, dict), sentence, exchange)
+    expect(isinstance(error, dict), sentence, exchange)
 
 
 @check("errors.id-unique")
@@ -361,8 +361,8 @@ def _points_elsewhere(pointer: str, members: Payload) -> bool:
 
 async def _wrong_requests(target: Target) -> list[tuple[Payload, Refusal]]:
     """The payloads that were refused so far, and their errors. Without leads: their values are better not repeated."""
-    found = [(target.asked(each.exchange), each) for each in await _provoked(target)]
-    return [(payload, error) for payload, error in found if payload and payload["type"] != LEAD]
+    refused = [(target.asked(each.exchange), each) for each in await _provoked(target)]
+    return [(payload, error) for payload, error in refused if payload and payload["type"] != LEAD]
 
 
 @check("errors.pointers", last=True)

@@ -41,8 +41,8 @@ AT_ONCE = 6
 
 async def _refusals(target: Target) -> list[Refusal]:
     """The errors of all requests so far that have an error object."""
-    found = [refusal_of(each) for each in target.posted if isinstance(at(each.json, "error"), dict)]
-    return need(found, "No request was refused.")
+    refusals = [refusal_of(each) for each in target.posted if isinstance(at(each.json, "error"), dict)]
+    return need(refusals, "No request was refused.")
 
 
 def _status_of_code(error: Refusal) -> bool | str:
@@ -54,7 +54,7 @@ def _status_of_code(error: Refusal) -> bool | str:
 def _keywords_known(error: Refusal) -> bool | str:
     entries = dicts(at(error.payload, "details.errors"))
     unknown = [str(each["keyword"]) for each in entries if not KEYWORD.fullmatch(str(each.get("keyword", "type")))]
-    return not unknown or f"`keyword` is {unknown[0]!r}, which is no keyword of JSON Schema."
+    return not unknown or f"`keyword` is {unknown[0]!r}, which is not a keyword of JSON Schema."
 
 
 POINTER = re.compile("(/([^~/]|~[01])*)*")
@@ -92,8 +92,8 @@ async def _(target: Target) -> None:
 
 
 async def _answers(target: Target) -> list[Exchange]:
-    found = [each for each in target.posted if at(each.json, "message") or at(each.json, "result.message")]
-    return need(found, "No request was answered.")
+    answers = [each for each in target.posted if at(each.json, "message") or at(each.json, "result.message")]
+    return need(answers, "No request was answered.")
 
 
 def _is_no_task(exchange: Exchange) -> bool | str:
@@ -118,8 +118,8 @@ async def _(target: Target) -> None:
         for name in ("email", "phone", "last_name"):
             value = at(lead, f"customer.{name}")
             # A shorter text can be part of an id or a time by chance.
-            told = isinstance(value, str) and len(value) > 6 and json.dumps(value)[1:-1].encode() in exchange.body
-            expect(not told, f"The error repeats `{name}` of the customer.", exchange)
+            repeated = isinstance(value, str) and len(value) > 6 and json.dumps(value)[1:-1].encode() in exchange.body
+            expect(not repeated, f"The error repeats `{name}` of the customer.", exchange)
 
 
 @check("limits.parallel")

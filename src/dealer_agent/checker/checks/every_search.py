@@ -13,7 +13,7 @@ from dealer_agent.checker.fields import ORDERS, RANGE_FILTERS, SORTS, WORD_FILTE
 from dealer_agent.checker.oracle import RULES, Answered, is_valid, matcher, sort_values
 from dealer_agent.checker.outcome import Judgement, Skipped, conclude, expect, need, skip_if_failed
 from dealer_agent.checker.reply import is_answered
-from dealer_agent.checker.searches import Page, numbers, search, shown
+from dealer_agent.checker.searches import ReadPage, numbers, search, shown
 from dealer_agent.checker.target import PAGE, Listing, Target
 from dealer_agent.protocol.vehicle import FIELDS
 
@@ -36,10 +36,10 @@ async def _judged(target: Target, members: Mapping[str, Any]) -> Answered:
 
 async def _expect(target: Target, members: Mapping[str, Any], *rules: str) -> Answered:
     """Raises Failed unless the answer to a search fulfils these rules."""
-    asked = await _judged(target, members)
+    answered = await _judged(target, members)
     for each in rules:
-        conclude(RULES[each](asked))
-    return asked
+        conclude(RULES[each](answered))
+    return answered
 
 
 # Each value of a filter
@@ -47,8 +47,8 @@ async def _expect(target: Target, members: Mapping[str, Any], *rules: str) -> An
 
 def _words(listings: list[Listing], member: str) -> list[str]:
     """The values of a member that can be searched for, the most frequent first."""
-    found = [each[member] for each in listings if forms.name(each.get(member)) and len(each[member]) <= LONGEST_WORD]
-    return sorted(set(found), key=lambda word: (-found.count(word), word))
+    words = [each[member] for each in listings if forms.name(each.get(member)) and len(each[member]) <= LONGEST_WORD]
+    return sorted(set(words), key=lambda word: (-words.count(word), word))
 
 
 def _ends(listings: list[Listing], name: str) -> list[int]:
@@ -100,12 +100,12 @@ def _names(target: Target) -> list[str]:
 
 def _decisive(listings: list[Listing], names: list[str]) -> Iterator[Filters]:
     """Pairs of filters, of which each leaves out vehicles that the other finds."""
-    found: dict[str, list[tuple[Filters, set[int], set[int]]]] = {}
+    pairs_of: dict[str, list[tuple[Filters, set[int], set[int]]]] = {}
     for name in names:
         for filters in _candidates(listings, name, 4):
             results = [matcher(filters)(each) for each in listings]
             matching, others = ({index for index, one in enumerate(results) if one is good} for good in (True, False))
-            found.setdefault(name, []).append((filters, matching, others))
+            pairs_of.setdefault(name, []).append((filters, matching, others))
     pairs = [
         (one, other)
         for one, other in combinations(names, 2)
@@ -114,8 +114,8 @@ def _decisive(listings: list[Listing], names: list[str]) -> Iterator[Filters]:
     for one, other in pairs:
         both = (
             (len(ours & theirs), first | second)
-            for first, ours, not_ours in found.get(one, ())
-            for second, theirs, not_theirs in found.get(other, ())
+            for first, ours, not_ours in pairs_of.get(one, ())
+            for second, theirs, not_theirs in pairs_of.get(other, ())
             if ours & not_theirs and theirs & not_ours
         )
         if chosen := max(both, key=lambda case: case[0], default=None):
@@ -124,9 +124,9 @@ def _decisive(listings: list[Listing], names: list[str]) -> Iterator[Filters]:
 
 def _telling(listings: list[Listing], name: str) -> list[Filters]:
     """One filter of a name, if there is one, that leaves out some of the listings for certain, if one does."""
-    found = _candidates(listings, name, 6)[::-1]
-    found.sort(key=lambda filters: not any(matcher(filters)(each) is False for each in listings))
-    return found[:1]
+    words = _candidates(listings, name, 6)[::-1]
+    words.sort(key=lambda filters: not any(matcher(filters)(each) is False for each in listings))
+    return words[:1]
 
 
 @check("filters.pairs")
@@ -158,14 +158,14 @@ async def _(target: Target) -> None:
     query = await one_word(target, "make")
     with skip_if_failed():
         alone = (await search(target, filters={"query": query}, pagination=_FIRST)).total or 0
-    made = [each for each in listings if each.get("make") == query]
+    of_make = [each for each in listings if each.get("make") == query]
     for name in _names(target):
-        for filters in _telling(made, name) if name != "make" else []:
+        for filters in _telling(of_make, name) if name != "make" else []:
             members = {"filters": {"query": query, **filters}, "pagination": _FIRST}
-            asked = await _expect(target, members, "filters.everywhere")
-            least = sum(matcher(filters)(each) is True for each in made)
-            found = asked.page.total or 0
-            expect(least <= found <= alone, f"{shown(members['filters'])} finds {found}, not {least} to {alone}.")
+            answered = await _expect(target, members, "filters.everywhere")
+            least = sum(matcher(filters)(each) is True for each in of_make)
+            total = answered.page.total or 0
+            expect(least <= total <= alone, f"{shown(members['filters'])} finds {total}, not {least} to {alone}.")
 
 
 # Later pages of each sort
@@ -181,11 +181,11 @@ async def _(target: Target, field: str, order: str) -> None:
         raise Skipped("The stock is too small for a second page.")
     for skip in (1, count // 2, count - 2):
         page = await search(target, **members, pagination={"skip": skip, "limit": 3})
-        found, expected = (sort_values(each, field) for each in (page.vehicles, first.vehicles[skip : skip + 3]))
+        values, expected = (sort_values(each, field) for each in (page.vehicles, first.vehicles[skip : skip + 3]))
         # A dealer may have a page of fewer vehicles.
-        same = found == expected[: len(found)] if count > skip + 3 else found[: len(expected)] == expected
+        same = values == expected[: len(values)] if count > skip + 3 else values[: len(expected)] == expected
         expect(
-            same, f"Sorted by {field} {order}, the page at {skip} has {found}, and a large page has {expected} there."
+            same, f"Sorted by {field} {order}, the page at {skip} has {values}, and a large page has {expected} there."
         )
 
 
@@ -203,13 +203,15 @@ async def _answers(target: Target) -> AsyncIterator[Answered]:
         exchange = await target.post(body)
         if is_answered(exchange):
             data = at(exchange.json, "result.message") or at(exchange.json, "message")
-            found = next(each["data"]["data"] for each in dicts(data["parts"]) if isinstance(each.get("data"), dict))
+            page = next(each["data"]["data"] for each in dicts(data["parts"]) if isinstance(each.get("data"), dict))
             yield Answered(
-                members, Page(found, forms.whole_number(found.get("total")), dicts(found.get("vehicles"))), target.stock
+                members,
+                ReadPage(page, forms.whole_number(page.get("total")), dicts(page.get("vehicles"))),
+                target.stock,
             )
 
 
 @check_each(RULES, last=True)
 async def _(target: Target, rule: Judgement) -> None:
-    async for asked in _answers(target):
-        conclude(rule(asked))
+    async for answered in _answers(target):
+        conclude(rule(answered))

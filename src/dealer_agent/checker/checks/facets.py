@@ -1,7 +1,7 @@
 """Checks inventory.facets: it recomputes the counts and ranges from the listings."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from dealer_agent.checker.check import check, check_each, each_of
@@ -36,10 +36,10 @@ def counts_of(facet: Any) -> dict[str, int] | None:
     """The counts of a facet by value. None if it is absent or malformed."""
     if not array_of(lambda each: isinstance(each, dict) and whole_number(each.get("count")) is not None)(facet):
         return None
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for each in facet:
-        found[_text(each.get("value"))] += int(each["count"])
-    return dict(found)
+        counts[_text(each.get("value"))] += int(each["count"])
+    return dict(counts)
 
 
 async def _facet(target: Target, name: str) -> Any:
@@ -154,12 +154,12 @@ def _begins_with_highest(facet: Any) -> bool:
     return counts == sorted(counts, reverse=True)
 
 
-def _each_of(names: dict[str, str], form: Callable[[Any], object], defect: str) -> Judgement:
-    """A judgement of all facets: each of these has a form."""
+def _each_of(names: Iterable[str], form: Callable[[Any], object], defect: str) -> Judgement:
+    """A judgement of the facets of a response: each facet with one of these names has a form."""
 
     def judge(facets: Facets) -> bool | str:
-        found = need({name for name in names if facets.get(name) is not None}, "The response has none of these facets.")
-        wrong = sorted(name for name in found if not form(facets[name]))
+        named = need({name for name in names if facets.get(name) is not None}, "The response has none of these facets.")
+        wrong = sorted(name for name in named if not form(facets[name]))
         return not wrong or f"{wrong[0]} {defect}."
 
     return judge
@@ -167,7 +167,7 @@ def _each_of(names: dict[str, str], form: Callable[[Any], object], defect: str) 
 
 def _has_integer_years(facets: Facets) -> bool | str:
     facet = need(dicts(facets.get("years")), "The response has no years.")
-    return all(number_of(each, "value") is not None for each in facet) or "A value of years is no integer."
+    return all(number_of(each, "value") is not None for each in facet) or "A value of years is not an integer."
 
 
 def _counts_in_numbers(facets: Facets) -> bool | str:
@@ -195,7 +195,7 @@ def _has_no_others(facets: Facets) -> bool | str:
 each_of(
     _facets,
     {
-        "facets.entries": _each_of(COUNTED, array_of(_is_entry), "is no array of {value, count}"),
+        "facets.entries": _each_of(COUNTED, array_of(_is_entry), "is not an array of {value, count}"),
         "facets.entry-members": _each_of(
             COUNTED,
             lambda facet: all(each.keys() <= {"value", "count"} for each in dicts(facet)),
@@ -246,9 +246,9 @@ async def _(target: Target) -> None:
 async def _(target: Target) -> None:
     await _whole_stock(target, "price")
     end = await end_of(target, "price_max")
-    found = (await target.ask("inventory.facets", filters={"price_max": end})).get("price_range")
-    need(isinstance(found, dict), "The response has no price_range.")
-    expect(at(found, "max") == end, f"With {shown({'price_max': end})}, price_range ends at {at(found, 'max')}.")
+    facet = (await target.ask("inventory.facets", filters={"price_max": end})).get("price_range")
+    need(isinstance(facet, dict), "The response has no price_range.")
+    expect(at(facet, "max") == end, f"With {shown({'price_max': end})}, price_range ends at {at(facet, 'max')}.")
 
 
 @check("facets.empty-filters")

@@ -10,14 +10,7 @@ from typing import Any
 from dealer_agent.checker.check import check, check_each, judge_each
 from dealer_agent.checker.differences import LONGEST_WORD, clearly_different, tokens, typical_value
 from dealer_agent.checker.exchange import dicts
-from dealer_agent.checker.fields import (
-    EXACT_FILTERS,
-    RANGE_FILTERS,
-    TRUE_FILTERS,
-    WORD_FILTERS,
-    by_id,
-    may_be_unknown,
-)
+from dealer_agent.checker.fields import EXACT_FILTERS, RANGE_FILTERS, TRUE_FILTERS, WORD_FILTERS, by_id, may_be_unknown
 from dealer_agent.checker.oracle import matcher
 from dealer_agent.checker.outcome import Failed, Skipped, expect, need, skip_if_failed
 from dealer_agent.checker.reply import answered, rejected
@@ -86,8 +79,8 @@ async def _(target: Target) -> None:
     conditions = {str(each.get("condition")) for each in await target.some_listings()}
     need({"used", "cpo"} <= conditions, "The stock does not have both used and certified vehicles.")
     for wanted, other in (("cpo", "used"), ("used", "cpo")):
-        found = {str(each.get("condition")) for each in (await filtered(target, {"condition": [wanted]})).vehicles}
-        expect(other not in found, f"The condition {wanted} finds {other} vehicles.")
+        returned = {str(each.get("condition")) for each in (await filtered(target, {"condition": [wanted]})).vehicles}
+        expect(other not in returned, f"The condition {wanted} finds {other} vehicles.")
 
 
 @check("filter.vehicle-type-absent")
@@ -127,9 +120,9 @@ async def _below_fees(target: Target) -> Case:
 async def _make_and_condition(target: Target) -> Case:
     make = await word_of(target, "make")
     listings = [each for each in await target.listings() if each.get("make") == make]
-    found = [each["condition"] for each in listings if isinstance(each.get("condition"), str)]
+    words = [each["condition"] for each in listings if isinstance(each.get("condition"), str)]
     condition = min(
-        need(found, "No listing has both make and condition."), key=lambda value: (found.count(value), value)
+        need(words, "No listing has both make and condition."), key=lambda value: (words.count(value), value)
     )
     return _all_of({"make": [make], "condition": [condition]})
 
@@ -185,8 +178,8 @@ async def _prefix(target: Target) -> Case:
 async def _two_words(target: Target) -> Case:
     names = ("make", "model")
     pairs = ([str(each.get(name, "")) for name in names] for each in await target.having("make"))
-    found = next((pair for pair in pairs if all(len(tokens(word)) == 1 for word in pair)), None)
-    words = need(found, "No listing has a make and a model of one word each.")
+    pair = next((pair for pair in pairs if all(len(tokens(word)) == 1 for word in pair)), None)
+    words = need(pair, "No listing has a make and a model of one word each.")
     return {"query": " ".join(words)}, lambda each: True if [each.get(name) for name in names] == words else None
 
 
@@ -228,7 +221,7 @@ async def _(target: Target, case: Callable[[Target], Awaitable[Case]]) -> None:
     await expect_matching(target, *await case(target))
 
 
-# Filters that find nothing, that are no constraint, or that find the same
+# Filters that find nothing, that exclude nothing, or that find the same
 
 
 async def _contradiction(target: Target) -> Filters:
@@ -268,7 +261,7 @@ async def _(target: Target, members: dict[str, Any]) -> None:
     page = await search(target, **members)
     await target.listings()
     whole = target.stock.total
-    expect(page.total == whole, f"{shown(members)} finds {page.total} of {whole}, although it is no constraint.")
+    expect(page.total == whole, f"{shown(members)} finds {page.total} of {whole}, although it excludes nothing.")
 
 
 SYNONYMS = {

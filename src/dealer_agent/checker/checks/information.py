@@ -127,8 +127,8 @@ judge_each(
 
 @check_each({f"information.{id_of(name)}": (name, *form) for name, form in ROOFTOP_MEMBERS.items()})
 async def _(target: Target, name: str, form: Form, words: str) -> None:
-    found = [each for each in await _rooftops(target) if each.get(name) is not None]
-    for each in need(found, f"No rooftop has {name}."):
+    rooftops = [each for each in await _rooftops(target) if each.get(name) is not None]
+    for each in need(rooftops, f"No rooftop has {name}."):
         conclude(has(name, form, f"not {words}")(each))
 
 

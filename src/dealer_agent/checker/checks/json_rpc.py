@@ -65,11 +65,11 @@ each_of(
 
 
 def _repeats_id(exchange: Exchange) -> bool | str:
-    sent, found = at(exchange.request_json, "id"), exchange.json.get("id")
-    # Ids of other types, and calls that are no calls, have checks of their own. JSON has one number for 1 and 1.0.
-    good = type(sent) not in (str, int) or (found == sent and isinstance(found, str) == isinstance(sent, str))
-    good = good or found is None
-    return good or f"The call has the id {sent!r:.100}, the response {found!r:.100}."
+    sent, returned = at(exchange.request_json, "id"), exchange.json.get("id")
+    # Ids of other types, and documents that are not calls, have checks of their own. JSON has one number for 1 and 1.0.
+    good = type(sent) not in (str, int) or (returned == sent and isinstance(returned, str) == isinstance(sent, str))
+    good = good or returned is None
+    return good or f"The call has the id {sent!r:.100}, the response {returned!r:.100}."
 
 
 each_of(_answers, {"json-rpc.id-everywhere": _repeats_id}, last=True)
@@ -99,10 +99,10 @@ async def _(target: Target) -> None:
     form, data = target.revision.error_data, refusal.data
     if form == "payload" or (form == "of the vocabulary" and target.vendor == "autoagent"):
         good = isinstance(data, dict) and "@type" not in data and "error_id" in data
-        expect(good, "error.data is no error payload without @type.", refusal.exchange)
+        expect(good, "error.data is not an error payload without @type.", refusal.exchange)
     else:
         good = data != [] and forms.array_of(lambda each: isinstance(at(each, "@type"), str))(data)
-        expect(good, "error.data is no array of objects with @type.", refusal.exchange)
+        expect(good, "error.data is not an array of objects with @type.", refusal.exchange)
 
 
 # Ids
@@ -124,9 +124,9 @@ async def _(target: Target) -> None:
 async def _(target: Target, rpc_id: Any) -> None:
     exchange = await _calling(put("id", rpc_id))(target)
     data_of(exchange)
-    found = exchange.json.get("id", "absent")
-    same = found == rpc_id and isinstance(found, type(rpc_id))
-    expect(same, f"The call has the id {rpc_id!r}, the response {found!r}.", exchange)
+    returned = exchange.json.get("id", "absent")
+    same = returned == rpc_id and isinstance(returned, type(rpc_id))
+    expect(same, f"The call has the id {rpc_id!r}, the response {returned!r}.", exchange)
 
 
 # Calls that are refused

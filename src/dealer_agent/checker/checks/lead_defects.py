@@ -30,7 +30,7 @@ AREA_CODES = (
     *range(307, 311),
     *range(312, 322),
 )
-"""Of telephone numbers in North America."""
+"""The area codes of telephone numbers in North America."""
 CONSONANTS, VOWELS = "bdfgklmnprstvz", "aeiou"
 MESSAGE = "This is a test of the dealer agent, sent by dealer-agent check. Nobody waits for a response."
 VALIDATION_CODES = ("MISSING_REQUIRED_FIELD", "SCHEMA_VALIDATION_FAILED")
@@ -79,7 +79,7 @@ def lead(target: Target, *, person: str = "", **members: Any) -> Lead:
     agent_is_object = target.revision.is_published and target.revision.name != "aap/1.0"
     if not agent_is_object:
         consent["source_agent"] = AGENT
-    made: Lead = {
+    payload: Lead = {
         "type": "lead.submit.request",
         "customer": customer_of(target, person),
         "consent": consent,
@@ -87,7 +87,7 @@ def lead(target: Target, *, person: str = "", **members: Any) -> Lead:
         "message": MESSAGE,
         **members,
     }
-    return {name: value for name, value in made.items() if value is not None}
+    return {name: value for name, value in payload.items() if value is not None}
 
 
 async def submit(target: Target, payload: Lead, *, message_id: str | None = None) -> Exchange:
@@ -105,7 +105,7 @@ WRITTEN = "written-by-the-customer-7Q"
 REQUIRED, INVALID = "CONTACT_CONSENT_REQUIRED", "INVALID_CONSENT"
 
 
-class Row(NamedTuple):
+class LeadDefect(NamedTuple):
     """What makes a lead wrong: the value at a path, or a function of the target that returns it.
 
     With a `group`, it is sent with others first. Then the error lists it with the pointer of the path, or `pointer`.
@@ -144,42 +144,42 @@ WRONG_TYPES: Mapping[int, Mapping[str, Any]] = {
 }
 """Members of the specification with values of another type, in two leads."""
 
-OF_LEADS: Mapping[str, Row] = {
-    "leads.first-name": Row("customer.first_name", ABSENT, 1),
-    "leads.last-name": Row("customer.last_name", ABSENT, 1),
-    "leads.email": Row("customer.email", WRITTEN, 1),
-    "leads.phone": Row("customer.phone", "202 555 0142", 1),
-    "leads.preferred-contact": Row("customer.preferred_contact", WRITTEN, 1),
-    "leads.customer-unknown-member": Row("customer.shoe_size", WRITTEN, 1),
-    "leads.unknown-member": Row("favourite_colour", "blue", 1),
-    "leads.source-agent-name": Row("source_agent", {"url": "https://agent.example"}, 1, "/source_agent/name"),
-    "leads.vehicle-condition": Row("vehicle_of_interest.condition", "good", 1),
-    "leads.trade-in-condition": Row("trade_in.condition", "cpo", 1),
-    "leads.message-length": Row("message", f"{WRITTEN} ".ljust(4_001, "x"), 1),
-    "leads.submitted-at": Row("submitted_at", "yesterday", 1),
-    "idempotency.empty-key": Row("idempotency_key", "", 1),
-    "appointments.type-missing": Row("appointment.appointment_type", ABSENT, 1),
-    "appointments.duration": Row("appointment.duration_minutes", 14, 1),
-    "appointments.unknown-member": Row("appointment.shoe_size", 9, 1),
-    "appointments.notes-length": Row("appointment.notes", f"{WRITTEN} ".ljust(2_001, "x"), 1),
-    "appointments.no-windows": Row("appointment.requested_windows", [], 1),
-    "appointments.zone-unknown": Row("appointment.timezone", "Mars/Olympus_Mons", 1),
-    "leads.source-agent-required": Row("source_agent", ABSENT, 2),
-    "leads.message-not-a-string": Row("message", 7, 2),
-    "idempotency.key-type": Row("idempotency_key", 7, 2),
-    "appointments.type-unknown": Row("appointment.appointment_type", "picnic", 2),
-    "appointments.at-malformed": Row("appointment.appointment_at", "tomorrow", 2),
-    "leads.customer-required": Row("customer", ABSENT, 3),
-    "leads.source-agent-string": Row("source_agent", "dealer-agent check", 3),
-    "idempotency.key-too-long": Row("idempotency_key", "k" * 129, 3),
-    "appointments.at-without-offset": Row("appointment.appointment_at", "2099-01-05T10:00:00", 3),
-    "leads.contact-point": Row("customer", {"first_name": "Test", "last_name": MARK}),
+OF_LEADS: Mapping[str, LeadDefect] = {
+    "leads.first-name": LeadDefect("customer.first_name", ABSENT, 1),
+    "leads.last-name": LeadDefect("customer.last_name", ABSENT, 1),
+    "leads.email": LeadDefect("customer.email", WRITTEN, 1),
+    "leads.phone": LeadDefect("customer.phone", "202 555 0142", 1),
+    "leads.preferred-contact": LeadDefect("customer.preferred_contact", WRITTEN, 1),
+    "leads.customer-unknown-member": LeadDefect("customer.shoe_size", WRITTEN, 1),
+    "leads.unknown-member": LeadDefect("favourite_colour", "blue", 1),
+    "leads.source-agent-name": LeadDefect("source_agent", {"url": "https://agent.example"}, 1, "/source_agent/name"),
+    "leads.vehicle-condition": LeadDefect("vehicle_of_interest.condition", "good", 1),
+    "leads.trade-in-condition": LeadDefect("trade_in.condition", "cpo", 1),
+    "leads.message-length": LeadDefect("message", f"{WRITTEN} ".ljust(4_001, "x"), 1),
+    "leads.submitted-at": LeadDefect("submitted_at", "yesterday", 1),
+    "idempotency.empty-key": LeadDefect("idempotency_key", "", 1),
+    "appointments.type-missing": LeadDefect("appointment.appointment_type", ABSENT, 1),
+    "appointments.duration": LeadDefect("appointment.duration_minutes", 14, 1),
+    "appointments.unknown-member": LeadDefect("appointment.shoe_size", 9, 1),
+    "appointments.notes-length": LeadDefect("appointment.notes", f"{WRITTEN} ".ljust(2_001, "x"), 1),
+    "appointments.no-windows": LeadDefect("appointment.requested_windows", [], 1),
+    "appointments.zone-unknown": LeadDefect("appointment.timezone", "Mars/Olympus_Mons", 1),
+    "leads.source-agent-required": LeadDefect("source_agent", ABSENT, 2),
+    "leads.message-not-a-string": LeadDefect("message", 7, 2),
+    "idempotency.key-type": LeadDefect("idempotency_key", 7, 2),
+    "appointments.type-unknown": LeadDefect("appointment.appointment_type", "picnic", 2),
+    "appointments.at-malformed": LeadDefect("appointment.appointment_at", "tomorrow", 2),
+    "leads.customer-required": LeadDefect("customer", ABSENT, 3),
+    "leads.source-agent-string": LeadDefect("source_agent", "dealer-agent check", 3),
+    "idempotency.key-too-long": LeadDefect("idempotency_key", "k" * 129, 3),
+    "appointments.at-without-offset": LeadDefect("appointment.appointment_at", "2099-01-05T10:00:00", 3),
+    "leads.contact-point": LeadDefect("customer", {"first_name": "Test", "last_name": MARK}),
     **{
-        f"leads-type.{path.replace('.', '-').replace('_', '-')}": Row(path, value, group)
+        f"leads-type.{path.replace('.', '-').replace('_', '-')}": LeadDefect(path, value, group)
         for group, rows in WRONG_TYPES.items()
         for path, value in rows.items()
     },
-    "appointments.both-forms": Row(
+    "appointments.both-forms": LeadDefect(
         "appointment",
         lambda target: {
             "appointment_type": "sales",
@@ -187,13 +187,13 @@ OF_LEADS: Mapping[str, Row] = {
             "requested_windows": [{"start": time_at(target, 3)}],
         },
     ),
-    "appointments.window-backwards": Row(
+    "appointments.window-backwards": LeadDefect(
         "appointment.requested_windows", lambda target: _window(time_at(target, 3), time_at(target, 2))
     ),
-    "appointments.window-without-zone": Row(
+    "appointments.window-without-zone": LeadDefect(
         "appointment.requested_windows", _window("2099-01-05T10:00:00", "2099-01-05T12:00:00")
     ),
-    "appointments.windows-refused": Row(
+    "appointments.windows-refused": LeadDefect(
         "appointment",
         lambda target: {
             "appointment_type": "sales",
@@ -209,17 +209,17 @@ The order of a group matters: the first defect of an appointment, `type-missing`
 """
 
 
-def _with_defects(target: Target, *rows: Row) -> Lead:
-    made = lead(target)
+def _with_defects(target: Target, *rows: LeadDefect) -> Lead:
+    payload = lead(target)
     for row in rows:
         if row.path.startswith("appointment."):
-            made.setdefault("appointment", {"appointment_type": "sales"})
+            payload.setdefault("appointment", {"appointment_type": "sales"})
         value = row.value(target) if callable(row.value) else row.value
-        (drop(row.path) if value is ABSENT else put(row.path, value))(made)
-    return made
+        (drop(row.path) if value is ABSENT else put(row.path, value))(payload)
+    return payload
 
 
-def _lead(*rows: Row) -> Request:
+def _lead(*rows: LeadDefect) -> Request:
     """A lead with defects."""
     return lambda target: submit(target, _with_defects(target, *rows))
 
@@ -227,12 +227,12 @@ def _lead(*rows: Row) -> Request:
 async def _group(target: Target, group: int) -> Exchange:
     """The exchange of a lead with all defects of a group that the revision knows."""
     known = requirements()
-    rows = [row for name, row in OF_LEADS.items() if row.group == group and known[name].applies_to(*target.place)]
+    rows = [row for name, row in OF_LEADS.items() if row.group == group and known[name].applies_to(*target.variant)]
     return await _lead(*rows)(target)
 
 
 @check_each({requirement_id: (row,) for requirement_id, row in OF_LEADS.items()})
-async def _(target: Target, row: Row) -> None:
+async def _(target: Target, row: LeadDefect) -> None:
     if row.group is not None:
         exchange = await _group(target, row.group)
         try:
@@ -261,22 +261,22 @@ async def _(target: Target) -> None:
     expect(WRITTEN.encode() not in error.exchange.body, "The error repeats what the customer wrote.", error.exchange)
 
 
-_expired = Row("consent.expires_at", lambda target: time_at(target, -1))
+_expired = LeadDefect("consent.expires_at", lambda target: time_at(target, -1))
 
 
 MALFORMED_CONSENTS = {
     "consent.expired": _expired,
-    "consent.granted-at-malformed": Row("consent.granted_at", "yesterday"),
-    "consent.channel-type": Row("consent.allowed_channels", "email"),
-    "consent.not-an-object": Row("consent", value=True),
-    "consent.scope-type": Row("consent.scope", "lead_submission"),
-    "consent.text-type": Row("consent.consent_text", 7),
-    "consent.source-agent-type": Row("consent.source_agent", 7),
+    "consent.granted-at-malformed": LeadDefect("consent.granted_at", "yesterday"),
+    "consent.channel-type": LeadDefect("consent.allowed_channels", "email"),
+    "consent.not-an-object": LeadDefect("consent", value=True),
+    "consent.scope-type": LeadDefect("consent.scope", "lead_submission"),
+    "consent.text-type": LeadDefect("consent.consent_text", 7),
+    "consent.source-agent-type": LeadDefect("consent.source_agent", 7),
 }
 
 
 @check_each({name: (row,) for name, row in MALFORMED_CONSENTS.items()})
-async def _(target: Target, row: Row) -> None:
+async def _(target: Target, row: LeadDefect) -> None:
     # Such a consent also breaks its schema. Only the published versions say which of the two codes comes first.
     codes = (INVALID,) if target.revision.is_published else (INVALID, REQUIRED, "SCHEMA_VALIDATION_FAILED")
     refusal_of(await _lead(row)(target)).expect_code(*codes)
@@ -291,36 +291,36 @@ async def _(target: Target) -> None:
 
 # Valid values
 
-VALID: Mapping[str, Row] = {
-    "vehicle-condition-new": Row("vehicle_of_interest.condition", "new", 1),
-    "vehicle-condition-used": Row("vehicle_of_interest.condition", "used", 2),
-    "vehicle-condition-cpo": Row("vehicle_of_interest.condition", "cpo", 3),
-    "vehicle-year": Row("vehicle_of_interest.year", 2024, 1),
-    "vehicle-stock": Row("vehicle_of_interest.stock", "QZXVWK-0", 2),
-    "trade-in-excellent": Row("trade_in.condition", "excellent", 1),
-    "trade-in-good": Row("trade_in.condition", "good", 2),
-    "trade-in-fair": Row("trade_in.condition", "fair", 3),
-    "trade-in-poor": Row("trade_in.condition", "poor", 4),
-    "contact-email": Row("customer.preferred_contact", "email", 1),
-    "contact-phone": Row("customer.preferred_contact", "phone", 2),
-    "contact-any": Row("customer.preferred_contact", "any", 3),
-    "names": Row("customer.last_name", "Łukasz-O'Brien 車 (dealer-agent check)", 1),
-    "email-alone": Row("customer.phone", ABSENT, 3),
-    "phone-alone": Row("customer.email", ABSENT, 4),
-    "foreign-phone": Row("customer.phone", "+447700900123", 2),
-    "channel-sms": Row("consent.allowed_channels", ["email", "phone", "sms"], 1),
-    "two-scopes": Row("consent.scope", ["marketing", "lead_submission"], 2),
-    "not-yet-expired": Row("consent.expires_at", lambda target: time_at(target, 30), 3),
-    "granted-with-offset": Row("consent.granted_at", lambda target: time_at(target, -1)[:-1] + "-05:00", 4),
-    "sales": Row("appointment.appointment_type", "sales", 1),
-    "service": Row("appointment.appointment_type", "service", 2),
-    "trade-in-visit": Row("appointment.appointment_type", "trade_in", 3),
-    "duration-15": Row("appointment.duration_minutes", 15, 1),
-    "duration-120": Row("appointment.duration_minutes", 120, 2),
-    "notes": Row("appointment.notes", "n" * 2_000, 3),
-    "submitted-at": Row("submitted_at", lambda target: time_at(target, -1), 4),
-    "message-4000": Row("message", "m" * 4_000, 4),
-    "short-key": Row("idempotency_key", "k", 4),
+VALID: Mapping[str, LeadDefect] = {
+    "vehicle-condition-new": LeadDefect("vehicle_of_interest.condition", "new", 1),
+    "vehicle-condition-used": LeadDefect("vehicle_of_interest.condition", "used", 2),
+    "vehicle-condition-cpo": LeadDefect("vehicle_of_interest.condition", "cpo", 3),
+    "vehicle-year": LeadDefect("vehicle_of_interest.year", 2024, 1),
+    "vehicle-stock": LeadDefect("vehicle_of_interest.stock", "QZXVWK-0", 2),
+    "trade-in-excellent": LeadDefect("trade_in.condition", "excellent", 1),
+    "trade-in-good": LeadDefect("trade_in.condition", "good", 2),
+    "trade-in-fair": LeadDefect("trade_in.condition", "fair", 3),
+    "trade-in-poor": LeadDefect("trade_in.condition", "poor", 4),
+    "contact-email": LeadDefect("customer.preferred_contact", "email", 1),
+    "contact-phone": LeadDefect("customer.preferred_contact", "phone", 2),
+    "contact-any": LeadDefect("customer.preferred_contact", "any", 3),
+    "names": LeadDefect("customer.last_name", "Łukasz-O'Brien 車 (dealer-agent check)", 1),
+    "email-alone": LeadDefect("customer.phone", ABSENT, 3),
+    "phone-alone": LeadDefect("customer.email", ABSENT, 4),
+    "foreign-phone": LeadDefect("customer.phone", "+447700900123", 2),
+    "channel-sms": LeadDefect("consent.allowed_channels", ["email", "phone", "sms"], 1),
+    "two-scopes": LeadDefect("consent.scope", ["marketing", "lead_submission"], 2),
+    "not-yet-expired": LeadDefect("consent.expires_at", lambda target: time_at(target, 30), 3),
+    "granted-with-offset": LeadDefect("consent.granted_at", lambda target: time_at(target, -1)[:-1] + "-05:00", 4),
+    "sales": LeadDefect("appointment.appointment_type", "sales", 1),
+    "service": LeadDefect("appointment.appointment_type", "service", 2),
+    "trade-in-visit": LeadDefect("appointment.appointment_type", "trade_in", 3),
+    "duration-15": LeadDefect("appointment.duration_minutes", 15, 1),
+    "duration-120": LeadDefect("appointment.duration_minutes", 120, 2),
+    "notes": LeadDefect("appointment.notes", "n" * 2_000, 3),
+    "submitted-at": LeadDefect("submitted_at", lambda target: time_at(target, -1), 4),
+    "message-4000": LeadDefect("message", "m" * 4_000, 4),
+    "short-key": LeadDefect("idempotency_key", "k", 4),
 }
 """Valid values of members, in a few leads. A value of a lead that is refused is then sent alone."""
 
@@ -329,25 +329,25 @@ OF_OTHERS = ("MISSING_REQUIRED_FIELD", "VEHICLE_NOT_FOUND", "VEHICLE_UNAVAILABLE
 """Codes that do not say that a value is wrong."""
 
 
-def _valid(target: Target, *rows: Row) -> Lead:
+def _valid(target: Target, *rows: LeadDefect) -> Lead:
     """A valid lead that has these values, to show that only their defective forms are refused."""
-    made = lead(target, person=f"valid {rows[0].group}")
+    payload = lead(target, person=f"valid {rows[0].group}")
     for row in rows:
         value = row.value(target) if callable(row.value) else row.value
-        (drop(row.path) if value is ABSENT else put(row.path, value))(made)
-    if "appointment" in made:
-        made["appointment"].setdefault("appointment_type", "sales")
-    if "idempotency_key" in made:
-        made["idempotency_key"] = str(seed_of(target, "short key"))[:20]
-    return made
+        (drop(row.path) if value is ABSENT else put(row.path, value))(payload)
+    if "appointment" in payload:
+        payload["appointment"].setdefault("appointment_type", "sales")
+    if "idempotency_key" in payload:
+        payload["idempotency_key"] = str(seed_of(target, "short key"))[:20]
+    return payload
 
 
 @check_each({f"leads-valid.{name}": row for name, row in ((name, (row,)) for name, row in VALID.items())})
-async def _(target: Target, row: Row) -> None:
+async def _(target: Target, row: LeadDefect) -> None:
     together = [
         each
         for name, each in VALID.items()
-        if each.group == row.group and requirements()[f"leads-valid.{name}"].applies_to(*target.place)
+        if each.group == row.group and requirements()[f"leads-valid.{name}"].applies_to(*target.variant)
     ]
     if is_answered(await submit(target, _valid(target, *together))):
         return
@@ -360,7 +360,7 @@ async def _(target: Target, row: Row) -> None:
         data_of(exchange)
 
 
-_without_consent = Row("consent", ABSENT)
+_without_consent = LeadDefect("consent", ABSENT)
 
 
 def _forbids_a_consent(exchange: Exchange) -> bool | str:
@@ -370,7 +370,7 @@ def _forbids_a_consent(exchange: Exchange) -> bool | str:
 
 def _consent(name: str, value: Any, *codes: str) -> tuple[Request, Any]:
     """A lead with this value of a member of the consent, and the codes that may answer it."""
-    return _lead(Row(f"consent.{name}", value)), code(*codes)
+    return _lead(LeadDefect(f"consent.{name}", value)), code(*codes)
 
 
 judge_each(
@@ -379,8 +379,8 @@ judge_each(
         "consent.scope": _consent("scope", ["marketing"], REQUIRED),
         "consent.scope-absent": _consent("scope", ABSENT, REQUIRED, INVALID, *VALIDATION_CODES),
         "consent.scope-empty": _consent("scope", [], REQUIRED, INVALID, *VALIDATION_CODES),
-        "consent.null": (_lead(Row("consent", None)), code(REQUIRED, INVALID, *VALIDATION_CODES)),
-        "consent.empty": (_lead(Row("consent", {})), code(REQUIRED, INVALID, *VALIDATION_CODES)),
+        "consent.null": (_lead(LeadDefect("consent", None)), code(REQUIRED, INVALID, *VALIDATION_CODES)),
+        "consent.empty": (_lead(LeadDefect("consent", {})), code(REQUIRED, INVALID, *VALIDATION_CODES)),
         "consent.scope-published": _consent("scope", ["marketing"], INVALID),
         "consent.granted-at-missing": _consent("granted_at", ABSENT, INVALID, REQUIRED),
         "consent.future": _consent("granted_at", lambda target: time_at(target, 2), INVALID),
@@ -390,17 +390,21 @@ judge_each(
         "consent.unknown-channel": _consent("allowed_channels", ["email", "pigeon"], INVALID),
         "consent.unknown-member": _consent("only_on_sundays", True, INVALID),
         "consent.preferred-channel": (
-            _lead(Row("customer.preferred_contact", "phone"), Row("consent.allowed_channels", ["email"])),
+            _lead(LeadDefect("customer.preferred_contact", "phone"), LeadDefect("consent.allowed_channels", ["email"])),
             code(REQUIRED),
         ),
         "consent.unreachable": (
-            _lead(Row("customer.phone", ABSENT), Row("consent.allowed_channels", ["phone"])),
+            _lead(LeadDefect("customer.phone", ABSENT), LeadDefect("consent.allowed_channels", ["phone"])),
             code(REQUIRED),
+        ),
+        "consent.malformed-code": (
+            _lead(MALFORMED_CONSENTS["consent.granted-at-malformed"]),
+            if_refused(code(INVALID)),
         ),
         "consent.missing-status": (_lead(_without_consent), if_refused(status(403))),
         "consent.invalid-status": (_lead(_expired), if_refused(_forbids_a_consent)),
         "consent.other-defects-first": (
-            _lead(_without_consent, Row("customer.last_name", 7)),
+            _lead(_without_consent, LeadDefect("customer.last_name", 7)),
             if_refused(
                 lambda exchange: (
                     (found := refusal_of(exchange).code) not in (REQUIRED, INVALID) or f"The code is {found}."

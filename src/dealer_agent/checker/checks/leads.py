@@ -90,9 +90,9 @@ def _with_home(customer: Lead) -> Lead:
 
 async def full(target: Target) -> Lead:
     """A lead with an address, a vehicle in stock, a trade-in and a visit. Skips the check if no listing has a VIN."""
-    made = await visit(target, VISITOR, one_time, drive=True)
-    made["appointment"]["duration_minutes"] = 30
-    return made | {"trade_in": dict(TRADE_IN), "customer": _with_home(made["customer"])}
+    payload = await visit(target, VISITOR, one_time, drive=True)
+    payload["appointment"]["duration_minutes"] = 30
+    return payload | {"trade_in": dict(TRADE_IN), "customer": _with_home(payload["customer"])}
 
 
 def of_no_time(target: Target) -> Lead:
@@ -249,8 +249,8 @@ Pair = tuple[Lead, Lead]
 
 async def _pair(target: Target, again: Lead, *, message_id: str | None = None) -> Pair:
     """The responses to the lead with a key and to another request with this key."""
-    found = (await _accepted_first(target), await submit(target, again, message_id=message_id))
-    first, second = ({**message_of(each), "data": data_of(each)} for each in found)
+    exchanges = (await _accepted_first(target), await submit(target, again, message_id=message_id))
+    first, second = ({**message_of(each), "data": data_of(each)} for each in exchanges)
     return first, second
 
 
@@ -318,10 +318,10 @@ STATUS = forms.one_of("requested", "proposed", "confirmed", "rejected")
 def instant(text: object) -> datetime | None:
     """The time of a timestamp with an offset; None if it is none."""
     try:
-        found = datetime.fromisoformat(text) if isinstance(text, str) else None
+        moment = datetime.fromisoformat(text) if isinstance(text, str) else None
     except ValueError:
         return None
-    return found if found is not None and found.tzinfo is not None else None
+    return moment if moment is not None and moment.tzinfo is not None else None
 
 
 async def for_a_time(target: Target) -> Asked:
@@ -362,10 +362,10 @@ def _data(exchange: Exchange) -> Lead:
 
 def appointment_of(exchange: Exchange) -> Lead:
     """The `appointment` of a response. Skips the check if there is none."""
-    found: Lead | None = _data(exchange).get("appointment")
-    if not isinstance(found, dict):
+    appointment: Lead | None = _data(exchange).get("appointment")
+    if not isinstance(appointment, dict):
         raise Skipped("The response has no `appointment`.")
-    return found
+    return appointment
 
 
 judge_each(
@@ -391,14 +391,14 @@ judge_each(
 )
 
 
-async def _answered(target: Target) -> tuple[Lead, str]:
+async def _answered(target: Target) -> tuple[dict[str, Any], str]:
     """The appointment of the response, and the time that was requested."""
-    asked, exchange = await for_a_time(target)
-    return appointment_of(exchange), asked["appointment"]["appointment_at"]
+    sent, exchange = await for_a_time(target)
+    return appointment_of(exchange), sent["appointment"]["appointment_at"]
 
 
-def _confirmed_at(found: tuple[Lead, str]) -> bool | str:
-    appointment, requested = found
+def _confirmed_at(answer: tuple[dict[str, Any], str]) -> bool | str:
+    appointment, requested = answer
     confirmed = appointment.get("confirmed_at")
     if appointment.get("status") != "confirmed":
         return confirmed is None or "`confirmed_at` is there, and the status is not confirmed."
@@ -408,32 +408,32 @@ def _confirmed_at(found: tuple[Lead, str]) -> bool | str:
     return same or f"{confirmed} is confirmed, and {requested} was requested."
 
 
-def _proposed_times(found: tuple[Lead, str]) -> bool | str:
-    appointment, _ = found
+def _proposed_times(answer: tuple[dict[str, Any], str]) -> bool | str:
+    appointment, _ = answer
     proposed = appointment.get("proposed_times")
     if appointment.get("status") != "proposed":
         return not proposed or "`proposed_times` are there, and the status is not proposed."
     return (isinstance(proposed, list) and bool(proposed)) or "The status is proposed, and no time is proposed."
 
 
-def _future_times(found: tuple[Lead, str]) -> bool | str:
-    proposed = found[0].get("proposed_times")
-    all_times: list[Any] = [found[0].get("confirmed_at"), *(proposed if isinstance(proposed, list) else [])]
-    times = [each for each in all_times if each is not None]
-    for each in need(times, "The response has no times."):
-        at = instant(each)
+def _future_times(answer: tuple[dict[str, Any], str]) -> bool | str:
+    appointment, _ = answer
+    proposed = appointment.get("proposed_times")
+    times: list[Any] = [appointment.get("confirmed_at"), *(proposed if isinstance(proposed, list) else [])]
+    for text in need([text for text in times if text is not None], "The response has no times."):
+        at = instant(text)
         if at is None:
-            return f"{each!r} is no timestamp with an offset."
+            return f"{text!r} is not a timestamp with an offset."
         if at <= datetime.now(UTC):
-            return f"{each} has passed."
+            return f"{text} has passed."
     return True
 
 
 each_of(
     _answered,
     {
-        "appointments.id": lambda found: has("appointment_id", forms.name)(found[0]),
-        "appointments.status": lambda found: has("status", STATUS)(found[0]),
+        "appointments.id": lambda answer: has("appointment_id", forms.name)(answer[0]),
+        "appointments.status": lambda answer: has("status", STATUS)(answer[0]),
         "appointments.confirmed-at": _confirmed_at,
         "appointments.proposed-times": _proposed_times,
         "appointments.times-future": _future_times,
@@ -441,25 +441,25 @@ each_of(
 )
 
 
-async def _of_windows(target: Target) -> tuple[Lead, list[Span]]:
+async def _of_windows(target: Target) -> tuple[dict[str, Any], list[Span]]:
     """The appointment of the response to windows, and the windows."""
-    asked, exchange = await _for_windows(target)
-    return appointment_of(exchange), windows_of(asked)
+    sent, exchange = await _for_windows(target)
+    return appointment_of(exchange), windows_of(sent)
 
 
-def _window_form(found: tuple[Lead, list[Span]]) -> bool | str:
-    single = [name for name in ("confirmed_at", "proposed_times") if name in found[0]]
+def _window_form(answer: tuple[dict[str, Any], list[Span]]) -> bool | str:
+    single = [name for name in ("confirmed_at", "proposed_times") if name in answer[0]]
     if single:
         return f"The response to windows has {', '.join(single)}."
-    expected = {"confirmed": "confirmed_window", "proposed": "proposed_slots"}.get(str(found[0].get("status")))
-    return expected is None or bool(found[0].get(expected)) or f"The response has no `{expected}`."
+    expected = {"confirmed": "confirmed_window", "proposed": "proposed_slots"}.get(str(answer[0].get("status")))
+    return expected is None or bool(answer[0].get(expected)) or f"The response has no `{expected}`."
 
 
-def _window_inside(found: tuple[Lead, list[Span]]) -> bool | str:
-    window = found[0].get("confirmed_window")
+def _window_inside(answer: tuple[dict[str, Any], list[Span]]) -> bool | str:
+    window = answer[0].get("confirmed_window")
     need(isinstance(window, dict), "No window is confirmed.")
     start, end = (instant(at(window, name)) for name in ("start", "end"))
-    if start is not None and end is not None and any(first <= start <= end <= last for first, last in found[1]):
+    if start is not None and end is not None and any(first <= start <= end <= last for first, last in answer[1]):
         return True
     return f"The confirmed window {window} is not inside the requested ones."
 
@@ -472,5 +472,5 @@ async def _(target: Target) -> None:
     exchange = await accepted_or_skip(
         target, of_no_time(target), lead(target, person="undecided", appointment=NO_TIME_GIVEN)
     )
-    found = appointment_of(exchange).get("status")
-    expect(found == "requested", f"The status is {found!r}, not requested.", exchange)
+    status = appointment_of(exchange).get("status")
+    expect(status == "requested", f"The status is {status!r}, not requested.", exchange)

@@ -96,8 +96,8 @@ async def _(target: Target) -> None:
 
 
 async def _rate_limited(target: Target) -> list[Exchange]:
-    found = [each for each in target.wire.limited if each.url.startswith(target.interface.url)]
-    return need(found, "No request was refused for its rate.")
+    limited = [each for each in target.wire.limited if each.url.startswith(target.interface.url)]
+    return need(limited, "No request was refused for its rate.")
 
 
 async def _rate_errors(target: Target) -> list[Refusal]:

@@ -1,4 +1,4 @@
-"""Checks the operations of A2A that a card does not declare (their errors are A2A's own), and the headers of A2A."""
+"""Checks the operations of A2A: those that a card declares must work, and others get errors of A2A. And its headers."""
 
 import json
 from collections.abc import Mapping

@@ -30,8 +30,8 @@ async def _newcomer(target: Target) -> tuple[Lead, str]:
 
 @check("leads.first-is-new")
 async def _(target: Target) -> None:
-    found, _ = await _newcomer(target)
-    expect(found.get("status") != "duplicate", "The first lead of a customer is called a duplicate.")
+    response, _ = await _newcomer(target)
+    expect(response.get("status") != "duplicate", "The first lead of a customer is called a duplicate.")
 
 
 @check("leads.two-customers")
@@ -44,10 +44,10 @@ async def _(target: Target) -> None:
 
 @check("leads.reply-dealer-known")
 async def _(target: Target) -> None:
-    found, rooftop = await _newcomer(target)
+    response, rooftop = await _newcomer(target)
     with skip_if_failed():
         information = await target.ask("dealer.information")
-    name = str(need(at(found, "dealer.name"), "The response names no dealer."))
+    name = str(need(at(response, "dealer.name"), "The response names no dealer."))
     rooftops = {str(each.get("name")) for each in dicts(information.get("rooftops"))}
     allowed = {str(information.get("name"))} | ({rooftop} & rooftops or rooftops)
     expect(name in allowed, f"The response names the dealer {name!r}, and not {' or '.join(sorted(allowed))}.")
@@ -68,38 +68,38 @@ async def _asked_at_night(target: Target) -> tuple[Any, Exchange]:
         information = await target.ask("dealer.information")
     hours = [week for each in dicts(information.get("rooftops")) for week in dicts(each.get("schedules"))]
     need(hours, "No rooftop has hours.")
-    asked = await visit(target, "owl", _while_closed, drive=False)
-    at_night = datetime.fromisoformat(asked["appointment"]["appointment_at"])
+    sent = await visit(target, "owl", _while_closed, drive=False)
+    at_night = datetime.fromisoformat(sent["appointment"]["appointment_at"])
     need(not is_open(information, at_night), "The dealer is open at night.")
-    return information, await submit(target, asked)
+    return information, await submit(target, sent)
 
 
 def _times(appointment: Lead) -> Iterator[datetime]:
     proposed = appointment.get("proposed_times")
     for each in (appointment.get("confirmed_at"), *(proposed if isinstance(proposed, list) else ())):
-        if (found := instant(each)) is not None:
-            yield found
+        if (moment := instant(each)) is not None:
+            yield moment
 
 
 @check("appointments.open-hours")
 async def _(target: Target) -> None:
     information, at_night = await _asked_at_night(target)
     for exchange in (at_night, (await for_a_time(target))[1]):
-        found = at(data_of(exchange), "appointment") if is_answered(exchange) else None
-        if not isinstance(found, dict):
+        appointment = at(data_of(exchange), "appointment") if is_answered(exchange) else None
+        if not isinstance(appointment, dict):
             continue
-        closed = exchange is at_night and found.get("status") == "confirmed" and "confirmed_at" not in found
+        closed = exchange is at_night and appointment.get("status") == "confirmed" and "confirmed_at" not in appointment
         expect(not closed, "A visit is confirmed at a time at which the dealer is closed.", exchange)
-        for each in _times(found):
-            told = f"The dealer is closed at {each.astimezone(UTC).isoformat()}, which it confirms or proposes."
-            expect(is_open(information, each), told, exchange)
+        for moment in _times(appointment):
+            words = f"The dealer is closed at {moment.astimezone(UTC).isoformat()}, which it confirms or proposes."
+            expect(is_open(information, moment), words, exchange)
 
 
 @check("appointments.proposed-differ")
 async def _(target: Target) -> None:
     _, exchange = await _asked_at_night(target)
-    found = need(list(_times(appointment_of(exchange))), "No times are proposed.")
-    expect(len(set(found)) == len(found), "One time is proposed twice.", exchange)
+    times = need(list(_times(appointment_of(exchange))), "No times are proposed.")
+    expect(len(set(times)) == len(times), "One time is proposed twice.", exchange)
 
 
 @check("appointments.ids-differ")
@@ -143,21 +143,21 @@ def _wrong_times(appointment: Lead) -> str | None:
 
 async def _leads(target: Target) -> list[Exchange]:
     """The exchanges of leads so far that were answered."""
-    found = [each for each in target.posted if LEAD.encode() in each.request_body and is_answered(each)]
-    return need(found, "No lead was accepted.")
+    exchanges = [each for each in target.posted if LEAD.encode() in each.request_body and is_answered(each)]
+    return need(exchanges, "No lead was accepted.")
 
 
 def _has_times_to_come(exchange: Exchange) -> bool | str:
     wrong = _wrong_times(found) if isinstance(found := data_of(exchange).get("appointment"), dict) else None
-    return wrong is None or f"Of an appointment, {wrong}."
+    return wrong is None or f"In an appointment, {wrong}."
 
 
 def _has_ids_of_its_own(exchange: Exchange) -> bool | str:
     customer = next((at(part, "data.customer") for part in _parts(exchange)), None)
     data = data_of(exchange)
     ids = f"{data.get('lead_id')} {at(data, 'appointment.appointment_id')}".casefold()
-    told = [name for name in ("email", "phone") if (text := str(at(customer, name) or "").casefold()) and text in ids]
-    return not told or f"An id of the response has `{told[0]}` of the customer in it."
+    named = [name for name in ("email", "phone") if (text := str(at(customer, name) or "").casefold()) and text in ids]
+    return not named or f"An id of the response has `{named[0]}` of the customer in it."
 
 
 def _parts(exchange: Exchange) -> list[dict[str, Any]]:
@@ -177,10 +177,12 @@ async def _(target: Target) -> None:
     customers = [at(part, "data.customer") for each in await _leads(target) for part in _parts(each)]
     texts = (at(each, name) for each in customers for name in ("email", "phone"))
     # The number of a test customer is one of a few that are reserved for fiction: a dealer may have the same.
-    asked = (each for each in target.posted if b"dealer.information" in each.request_body)
+    asked = (each for each in target.posted if b"dealer.information" in each.request_body and is_answered(each))
     published = next((each.body for each in asked), b"")
     sent = {text.encode() for text in texts if isinstance(text, str) and text}
     secrets = {each for each in sent if each not in published}
     for exchange in target.posted:
-        told = next((each for each in secrets if each in exchange.body and each not in exchange.request_body), None)
+        # A refusal may have an example of a telephone number.
+        possible = secrets if is_answered(exchange) else {each for each in secrets if b"@" in each}
+        told = next((each for each in possible if each in exchange.body and each not in exchange.request_body), None)
         expect(told is None, f"An answer to another request has {told!r}, which a customer sent.", exchange)

@@ -11,7 +11,7 @@ from dealer_agent.checker.forms import whole
 from dealer_agent.checker.oracle import in_order, value_of
 from dealer_agent.checker.outcome import Judgement, Skipped, expect, has, need
 from dealer_agent.checker.reply import data_of
-from dealer_agent.checker.searches import Page, key_of, numbers, search, shown
+from dealer_agent.checker.searches import ReadPage, key_of, numbers, search, shown
 from dealer_agent.checker.target import PAGE, Target
 
 _FIRST = {"pagination": {"skip": 0, "limit": PAGE}}
@@ -35,22 +35,22 @@ def _has_all(*names: str) -> Judgement:
     return lambda page: all(whole(page.data.get(name)) for name in names) or f"There is no {' or '.join(names)}."
 
 
-def _echoes_skip(page: Page) -> bool | str:
+def _echoes_skip(page: ReadPage) -> bool | str:
     need("skip" in page.data, "The response has no skip.")
     return has("skip", forms.one_of(3), "not 3")(page.data)
 
 
-def _limit_of(page: Page) -> int:
+def _limit_of(page: ReadPage) -> int:
     limit = page.data.get("limit")
     need(whole(limit), "The response has no limit.")
     return int(limit or 0)
 
 
-def _echoes_limit(page: Page) -> bool | str:
+def _echoes_limit(page: ReadPage) -> bool | str:
     return 1 <= _limit_of(page) <= 5 or f"limit is 5 in the request and {_limit_of(page)} in the response."
 
 
-def _is_full(page: Page) -> bool | str:
+def _is_full(page: ReadPage) -> bool | str:
     limit = page.data.get("limit", 4)
     if page.total is None or not whole(limit):
         raise Skipped("The response has no total, or its limit is not a whole number.")
@@ -93,14 +93,14 @@ judge_each(
     }
 )
 async def _(target: Target, one: dict[str, Any], other: dict[str, Any]) -> None:
-    found, expected = (await search(target, **one)).total, (await search(target, **other)).total
-    expect(found == expected, f"{shown(one)} finds {found} vehicles, and {shown(other)} {expected}.")
+    total, other_total = (await search(target, **one)).total, (await search(target, **other)).total
+    expect(total == other_total, f"{shown(one)} finds {total} vehicles, and {shown(other)} {other_total}.")
 
 
 @check("search.limit-echo-of-pages")
 async def _(target: Target) -> None:
     limits = [_limit_of(await search(target, pagination={"skip": skip, "limit": 3})) for skip in (0, 10_000_000)]
-    expect(limits[0] == limits[1], f"Of the limit 3, a full page says {limits[0]} and an empty one {limits[1]}.")
+    expect(limits[0] == limits[1], f"The limit 3 is {limits[0]} on a full page, and {limits[1]} on an empty one.")
 
 
 @check("search.type-only")
@@ -122,8 +122,8 @@ async def _(target: Target) -> None:
 async def _(target: Target) -> None:
     count = (await search(target, **_FIRST)).total or 0
     need(count, "The stock is empty.")
-    found = len((await search(target, pagination={"skip": count - 1, "limit": 10})).vehicles)
-    expect(found == 1, f"At position {count} of {count}, the page has {found} vehicles.")
+    number = len((await search(target, pagination={"skip": count - 1, "limit": 10})).vehicles)
+    expect(number == 1, f"At position {count} of {count}, the page has {number} vehicles.")
 
 
 async def _small_pages(target: Target, size: int, **members: Any) -> list[str]:
@@ -135,8 +135,8 @@ async def _small_pages(target: Target, size: int, **members: Any) -> list[str]:
 
 @check("search.pages-differ")
 async def _(target: Target) -> None:
-    found = await _small_pages(target, 5)
-    twice = next((key for key in found if found.count(key) > 1), None)
+    keys = await _small_pages(target, 5)
+    twice = next((key for key in keys if keys.count(key) > 1), None)
     expect(twice is None, f"Pages of 5 vehicles have {twice} twice.")
 
 
@@ -162,7 +162,7 @@ async def _(target: Target) -> None:
 # Sorts
 
 
-async def sorted_page(target: Target, field: str, order: str) -> Page:
+async def sorted_page(target: Target, field: str, order: str) -> ReadPage:
     """The first page of the stock in an order."""
     return await search(target, sort={"field": field, "order": order}, pagination={"skip": 0, "limit": PAGE})
 
@@ -210,6 +210,6 @@ async def _(target: Target) -> None:
     page = await search(target, filters={"year_max": year - 1}, sort=by_year, pagination={"skip": 0, "limit": PAGE})
     years = numbers(page.vehicles, "year")
     if len(set(years)) < 2:
-        raise Skipped("No two vehicles of older years have different years.")
+        raise Skipped("All vehicles of earlier years have the same year, so no sort is visible.")
     expect(years == sorted(years, reverse=True), "With a filter on years, the sort by year does not apply.")
     expect(years[0] < year, "With a sort by year, the filter on years does not apply.")

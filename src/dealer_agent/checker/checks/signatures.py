@@ -56,31 +56,31 @@ async def _entries(target: Target) -> list[dict[str, Any]]:
 
 async def _readable(target: Target) -> list[Signature]:
     """The signatures that can be read. Skips the check if there is none: another check fails for that."""
-    found = [
+    readable = [
         Signature(str(each.get("protected")), str(each.get("signature")), _header(each.get("protected")))
         for each in await _entries(target)
     ]
-    return need([each for each in found if each.header and _decoded(each.value)], "No signature can be read.")
+    return need([each for each in readable if each.header and _decoded(each.value)], "No signature can be read.")
 
 
 async def _key_sets(target: Target) -> list[Exchange]:
     """The set of keys at each URL in `jku` on the host of the card. No other host is asked."""
     named = [each.header.get("jku") for each in await _readable(target)]
-    found = sorted({url for url in named if isinstance(url, str) and forms.url(url) and target.card.is_at_home(url)})
-    return [await target.fetch(url) for url in need(found, "No signature names a set of keys on the host of the card.")]
+    urls = sorted({url for url in named if isinstance(url, str) and forms.url(url) and target.card.is_at_home(url)})
+    return [await target.fetch(url) for url in need(urls, "No signature names a set of keys on the host of the card.")]
 
 
 async def _keys(target: Target) -> list[dict[str, Any]]:
-    found = [key for exchange in await _key_sets(target) for key in dicts(at(exchange.json, "keys"))]
-    return need(found, "The set of keys cannot be read.")
+    keys = [key for exchange in await _key_sets(target) for key in dicts(at(exchange.json, "keys"))]
+    return need(keys, "The set of keys cannot be read.")
 
 
 async def _signed(target: Target) -> list[tuple[Signature, dict[str, Any]]]:
     """The signatures with their keys. Skips the check if no key is known."""
     keys = {key["kid"]: key for key in await _keys(target) if isinstance(key.get("kid"), str)}
     named = [(each, str(each.header.get("kid"))) for each in await _readable(target)]
-    found = [(each, keys[kid]) for each, kid in named if kid in keys]
-    return need(found, "The key of no signature is known.")
+    signed = [(each, keys[kid]) for each, kid in named if kid in keys]
+    return need(signed, "The key of no signature is known.")
 
 
 def _has_members(entry: dict[str, Any]) -> bool | str:
@@ -122,8 +122,8 @@ judge_each(
 
 @check("signatures.es256")
 async def _(target: Target) -> None:
-    found = [each.header.get("alg") for each in await _readable(target)]
-    expect("ES256" in found, f"The algorithms are {', '.join(map(str, found))}.")
+    algorithms = [each.header.get("alg") for each in await _readable(target)]
+    expect("ES256" in algorithms, f"The algorithms are {', '.join(map(str, algorithms))}.")
 
 
 @check("signatures.jku")

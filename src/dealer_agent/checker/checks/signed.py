@@ -17,7 +17,7 @@ from dealer_agent.checker.exchange import Exchange
 from dealer_agent.checker.outcome import Failed, Skipped, conclude, expect, need
 from dealer_agent.checker.reply import is_answered
 from dealer_agent.checker.target import JSON_HEADERS, Target
-from dealer_agent.checker.wire import Wire
+from dealer_agent.checker.wire import TargetConnection
 from dealer_agent.client.signing import Signer
 
 STRANGER = "https://agent.invalid"
@@ -136,7 +136,7 @@ OF_LEADS: dict[str, Probe] = {
 }
 
 
-_gave_up: WeakSet[Wire] = WeakSet()
+_gave_up: WeakSet[TargetConnection] = WeakSet()
 """The runs in which the agent did not learn the keys: the next check does not wait."""
 
 
@@ -146,7 +146,7 @@ async def _require_answer(target: Target) -> None:
     need(is_answered(exchange), "The agent refuses the request without a signature. It may need --token.")
 
 
-async def _shows(target: Target, others: list[Probe]) -> bool:
+async def _verifies(target: Target, others: list[Probe]) -> bool:
     """Whether the agent refuses another wrong signature."""
     for each in others:
         if (await each(target)).status == UNAUTHORIZED:
@@ -162,7 +162,7 @@ async def _expect_refusal(target: Target, own: Probe, others: list[Probe], tries
             await asyncio.sleep(PAUSE_SECONDS)
         if (await own(target)).status == UNAUTHORIZED:
             return
-        if await _shows(target, others):
+        if await _verifies(target, others):
             # It may have learned the keys meanwhile.
             exchange = await own(target)
             if exchange.status == UNAUTHORIZED:
@@ -209,7 +209,7 @@ async def _(target: Target) -> None:
     content = _content(target)
     exchange = await _post(target, content, _signed(target, _stranger(), content))
     if not is_answered(exchange):
-        need(await _shows(target, [*WITHOUT_KEYS.values()]), "The agent does not look at signatures of requests.")
+        need(await _verifies(target, [*WITHOUT_KEYS.values()]), "The agent does not look at signatures of requests.")
         raise Failed(f"The request is refused with HTTP {exchange.status}.", exchange)
 
 

@@ -55,8 +55,16 @@ async def _listing_and_detail(target: Target) -> tuple[Listing, Listing]:
 )
 async def _(target: Target, member: str, members: Callable[[Listing], Listing]) -> None:
     listing = await _one(target, member)
-    found = (await target.ask(_SKILL, **members(listing))).get(member)
-    expect(found == listing[member], f"The response has {member} {found!r}.")
+    value = (await target.ask(_SKILL, **members(listing))).get(member)
+    expect(value == listing[member], f"The response has {member} {value!r}.")
+
+
+@check_each({"strict.vehicle-unknown-member": {"colour_of_seats": "red"}, "strict.vehicle-zip-type": {"zip": 37203}})
+async def _(target: Target, members: Listing) -> None:
+    # An unknown VIN would be refused with and without the wrong member.
+    listing = await _one(target, "vin")
+    exchange = await asking(_SKILL, vin=listing["vin"], **members)(target)
+    conclude(rejected(exchange), exchange)
 
 
 async def _with_unknown_zip(target: Target) -> Exchange:
@@ -80,8 +88,8 @@ judge_each(
 async def _different(target: Target) -> list[Listing]:
     """Available listings with a VIN: the first, the last, and one of each kind of vehicle."""
     kinds = ("condition", "rooftop", "vehicle_type", "fuel")
-    found = [each for each in await identified(target, "vin") if each.get("status") == "available"]
-    own = [await _one(target, "vin"), *found]
+    listings = [each for each in await identified(target, "vin") if each.get("status") == "available"]
+    own = [await _one(target, "vin"), *listings]
     kind = {(each.get("price") is None, *(str(each.get(name)) for name in kinds)): each for each in reversed(own)}
     return [*list(kind.values())[::-1][:MOST_DETAILS], own[-1]]
 
@@ -131,10 +139,10 @@ async def _(target: Target) -> None:
     for _ in range(2):
         exchange = await target.send(target.payload("inventory.search", pagination={"limit": 21}), fresh=True)
         for each in dicts(data_of(exchange).get("vehicles")):
-            vin, found = each.get("vin"), each.get("vehicle_id")
-            if forms.vin(vin) and found is not None:
-                known = seen.setdefault(str(vin), found)
-                expect(known == found, f"The vehicle_id of {vin} is {known!r}, and then {found!r}.", exchange)
+            vin, vehicle_id = each.get("vin"), each.get("vehicle_id")
+            if forms.vin(vin) and vehicle_id is not None:
+                first = seen.setdefault(str(vin), vehicle_id)
+                expect(first == vehicle_id, f"The vehicle_id of {vin} was {first!r}, now {vehicle_id!r}.", exchange)
 
 
 @check("vehicle.same-by-identifier")
@@ -160,8 +168,8 @@ async def _(target: Target) -> None:
 
 @check_each({"vehicle.pending": "pending", "vehicle.intransit": "intransit"})
 async def _(target: Target, status: str) -> None:
-    found = [each["vin"] for each in await identified(target, "vin") if each.get("status") == status]
-    await target.ask(_SKILL, vin=need(found, f"No listing has the status {status}.")[0])
+    vins = [each["vin"] for each in await identified(target, "vin") if each.get("status") == status]
+    await target.ask(_SKILL, vin=need(vins, f"No listing has the status {status}.")[0])
 
 
 @check("vehicle.vin-first")
@@ -169,8 +177,8 @@ async def _(target: Target) -> None:
     first = await _one(target, "vin")
     stocks = [each["stock"] for each in await identified(target, "stock") if key_of(each) != key_of(first)]
     others = [stock for stock in stocks if stock != first.get("stock")]
-    found = await target.ask(_SKILL, vin=first["vin"], stock=need(others, "No two listings have stock numbers.")[0])
-    expect(found.get("vin") == first["vin"], "The stock number decides, and not the VIN.")
+    detail = await target.ask(_SKILL, vin=first["vin"], stock=need(others, "No two listings have stock numbers.")[0])
+    expect(detail.get("vin") == first["vin"], "The stock number decides, and not the VIN.")
 
 
 async def _with_zip(target: Target, vin: str = "") -> Listing:
@@ -282,4 +290,4 @@ async def _(target: Target) -> None:
     need(names, "dealer.information has no rooftops.")
     for each in await target.having("rooftop"):
         if isinstance(each["rooftop"], str) and each["rooftop"] not in names:
-            raise await _failed(target, each, f"{each['rooftop']} is no rooftop of dealer.information.")
+            raise await _failed(target, each, f"{each['rooftop']} is not a rooftop of dealer.information.")

@@ -24,8 +24,8 @@ BUYER_ZONE, BUYER_OFFSET = "Etc/GMT+6", timedelta(hours=-6)
 
 async def a_vehicle(target: Target, person: str = "") -> Listing:
     """A listing with a VIN, available if there is such a one: another for each person. Skips the check without any."""
-    found = await target.having("vin")
-    available = [each for each in found if each.get("status") == "available"] or found
+    listings = await target.having("vin")
+    available = [each for each in listings if each.get("status") == "available"] or listings
     return available[seed_of(target, person) % len(available)]
 
 
@@ -54,8 +54,8 @@ async def visit(target: Target, person: str, times: Times, *, drive: bool) -> Le
         information = await target.ask("dealer.information")
     chosen = times(seed_of(target, person), open_spans(information, vehicle.get("rooftop"), target.wire.noon))
     appointment = {"appointment_type": "test_drive" if drive else "sales", **chosen}
-    made = lead(target, person=person, appointment=appointment)
-    return made | {"vehicle_of_interest": {"vin": vehicle["vin"]}} if drive else made
+    payload = lead(target, person=person, appointment=appointment)
+    return payload | {"vehicle_of_interest": {"vin": vehicle["vin"]}} if drive else payload
 
 
 async def with_visit(target: Target, person: str, times: Times) -> list[Lead]:
@@ -85,9 +85,9 @@ async def scheduled(target: Target, *leads: Lead) -> Asked:
     return accepted[0] if accepted else asked
 
 
-def windows_of(asked: Lead) -> list[Span]:
+def windows_of(sent: Lead) -> list[Span]:
     """The windows of a lead, in UTC."""
-    return [(_instant(each["start"]), _instant(each["end"])) for each in asked["appointment"]["requested_windows"]]
+    return [(_instant(each["start"]), _instant(each["end"])) for each in sent["appointment"]["requested_windows"]]
 
 
 def _local(time: datetime) -> str:

@@ -20,7 +20,7 @@ from dealer_agent import __version__
 from dealer_agent.checker.events import OUTCOMES, Outcome, Verdict
 from dealer_agent.checker.exchange import Exchange, Headers, read_json
 from dealer_agent.checker.requirement import LEVELS
-from dealer_agent.checker.result import Conclusion, Group, Result
+from dealer_agent.checker.result import Conclusion, Group, RunResult
 
 MOST_CHARACTERS = 6_000
 """Characters of a body that are shown."""
@@ -38,10 +38,10 @@ SUBJECT_TITLES = {"json-rpc": "JSON-RPC", "http": "HTTP", "cards": "Agent cards"
 COLOURS: dict[Conclusion, str] = {"passed": "#1a7f37", "failed": "#cf222e", "incomplete": "#9a6700"}
 _CODE = re.compile("`([^`]+)`")
 CHARACTER = 6.6
-"""Units of the width of a character of the badge, on average."""
+"""The average width of a character of the badge, in the units of SVG."""
 
 
-def json_document(result: Result) -> str:
+def json_document(result: RunResult) -> str:
     """One object: the run, the numbers of requirements by outcome, and all verdicts."""
     numbers, causes = result.numbers(), _causes(result)
     document = {
@@ -60,23 +60,23 @@ def json_document(result: Result) -> str:
     return json.dumps(document, indent=2) + "\n"
 
 
-def _verdict(result: Result, verdict: Verdict, causes: Mapping[str, str]) -> dict[str, Any]:
+def _verdict(result: RunResult, verdict: Verdict, causes: Mapping[str, str]) -> dict[str, Any]:
     """The JSON of one verdict in a report."""
-    requirement, place = verdict.requirement, verdict.place
-    found: dict[str, Any] = {
+    requirement, variant = verdict.requirement, verdict.variant
+    node: dict[str, Any] = {
         "id": requirement.id,
         "level": requirement.level,
         "says": requirement.says,
         "outcome": verdict.outcome,
         "sentence": verdict.sentence,
-        "card": place.card,
-        "revision": place.revision,
-        "binding": place.binding,
-        "vocabulary": place.vocabulary,
+        "card": variant.card,
+        "revision": variant.revision,
+        "binding": variant.binding,
+        "vocabulary": variant.vocabulary,
         "seconds": round(verdict.seconds, 3),
     }
     if verdict.outcome == "fail":
-        found |= {
+        node |= {
             "advice": requirement.advice,
             "source": requirement.source,
             "link": requirement.link,
@@ -84,8 +84,8 @@ def _verdict(result: Result, verdict: Verdict, causes: Mapping[str, str]) -> dic
             "follows_from": causes.get(requirement.id),
         }
     if verdict.exchange is not None:
-        found["exchange"] = _exchange(verdict.exchange)
-    return found
+        node["exchange"] = _exchange(verdict.exchange)
+    return node
 
 
 def _exchange(exchange: Exchange) -> dict[str, Any]:
@@ -98,60 +98,60 @@ def _exchange(exchange: Exchange) -> dict[str, Any]:
     }
 
 
-def _causes(result: Result) -> dict[str, str]:
+def _causes(result: RunResult) -> dict[str, str]:
     """The cause of each failure that follows from another one, by ids."""
-    return {each.requirement.id: cause.requirement.id for cause, found in result.failures for each in found}
+    return {each.requirement.id: cause.requirement.id for cause, effects in result.failures for each in effects}
 
 
-def _subjects(result: Result) -> list[tuple[str, list[Group]]]:
+def _subjects(result: RunResult) -> list[tuple[str, list[Group]]]:
     """The requirements of each subject that did not fail, for the page."""
-    found: dict[str, list[Group]] = {}
+    subjects: dict[str, list[Group]] = {}
     for group in (each for each in result.groups if each.outcome != "fail"):
-        found.setdefault(group.requirement.subject, []).append(group)
-    return sorted(found.items())
+        subjects.setdefault(group.requirement.subject, []).append(group)
+    return sorted(subjects.items())
 
 
 def _reasons(group: Group) -> list[tuple[Outcome, str, list[str]]]:
-    """Outcome and sentence, with the places that have both. The worst first."""
-    found: dict[tuple[Outcome, str], list[str]] = {}
+    """Outcome and sentence, with the variants that have both. The worst first."""
+    variants_of: dict[tuple[Outcome, str], list[str]] = {}
     for verdict in sorted(group.verdicts, key=lambda each: OUTCOMES.index(each.outcome)):
-        found.setdefault((verdict.outcome, verdict.sentence), []).append(str(verdict.place))
-    return [(outcome, sentence, places) for (outcome, sentence), places in found.items()]
+        variants_of.setdefault((verdict.outcome, verdict.sentence), []).append(str(verdict.variant))
+    return [(outcome, sentence, variants) for (outcome, sentence), variants in variants_of.items()]
 
 
-def _expectations(result: Result, failures: list[Verdict]) -> list[str]:
+def _expectations(result: RunResult, failures: list[Verdict]) -> list[str]:
     """Why these failures are expected, each reason once."""
     return list(dict.fromkeys(reason for each in failures if (reason := result.expectation(each))))
 
 
 def _shown(group: Group) -> list[Verdict]:
     """The verdicts whose exchanges the page shows: one for each sentence and beginning of a response."""
-    found: dict[tuple[str, bytes], Verdict] = {}
+    chosen: dict[tuple[str, bytes], Verdict] = {}
     for verdict in group.verdicts:
         if verdict.outcome in ("fail", "could not check") and verdict.exchange is not None:
-            found.setdefault((verdict.sentence, verdict.exchange.body[:200]), verdict)
-    return list(found.values())[:MOST_EXCHANGES]
+            chosen.setdefault((verdict.sentence, verdict.exchange.body[:200]), verdict)
+    return list(chosen.values())[:MOST_EXCHANGES]
 
 
-def _suites(result: Result) -> list[tuple[str, list[Verdict], Counter[str]]]:
-    """The verdicts of each place, failures first, and how many there are of each kind, for JUnit."""
-    found = []
-    for place in dict.fromkeys(each.place for each in result.verdicts):
-        verdicts = [each for each in result.verdicts if each.place == place]
+def _suites(result: RunResult) -> list[tuple[str, list[Verdict], Counter[str]]]:
+    """The verdicts of each variant, failures first, and how many there are of each kind, for JUnit."""
+    suites = []
+    for variant in dict.fromkeys(each.variant for each in result.verdicts):
+        verdicts = [each for each in result.verdicts if each.variant == variant]
         verdicts.sort(key=lambda each: each.requirement.rank if each.outcome == "fail" else len(LEVELS))
         kinds = Counter(_kind(result, each) for each in verdicts)
-        found.append((f"{place} {place.card}", verdicts, kinds))
-    return found
+        suites.append((f"{variant} {variant.card}", verdicts, kinds))
+    return suites
 
 
-def _kind(result: Result, verdict: Verdict) -> str:
+def _kind(result: RunResult, verdict: Verdict) -> str:
     """What a verdict is called in JUnit, which knows no levels. A failure that does not count is a skipped case."""
     if verdict.outcome == "fail":
         return "failure" if result.counts_as_failure(verdict) else "skipped"
     return {"could not check": "error"}.get(verdict.outcome, verdict.outcome)
 
 
-def _junit_words(result: Result, verdict: Verdict, causes: Mapping[str, str]) -> str:
+def _junit_words(result: RunResult, verdict: Verdict, causes: Mapping[str, str]) -> str:
     """The message of a case that did not pass: for a failure, its level and its cause as well."""
     if verdict.outcome != "fail":
         return verdict.sentence
@@ -160,7 +160,7 @@ def _junit_words(result: Result, verdict: Verdict, causes: Mapping[str, str]) ->
     return words + (f" Expected: {expected}" if expected else "") + (f" Follows from {cause}." if cause else "")
 
 
-def _badge(result: Result) -> tuple[str, str]:
+def _badge(result: RunResult) -> tuple[str, str]:
     """The words and the colour of the badge. It is green only if most was checked and no MUST failed.
 
     An expected failure of a MUST counts here.
@@ -192,8 +192,8 @@ def _prose(text: str) -> Markup:
 @cache
 def _environment() -> Environment:
     """The templates of reports, with their filters."""
-    found = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    found.filters.update(
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters.update(
         {
             "plain": plain,
             "prose": _prose,
@@ -207,7 +207,7 @@ def _environment() -> Environment:
         }
     )
     # What the templates call.
-    found.globals.update(
+    environment.globals.update(
         version=__version__,
         css=Markup(_file("page.css")),  # noqa: S704 - our own file.
         outcomes=OUTCOMES,
@@ -221,10 +221,10 @@ def _environment() -> Environment:
         causes=_causes,
         junit_words=_junit_words,
     )
-    return found
+    return environment
 
 
-def _rendered(template: str, result: Result) -> str:
+def _rendered(template: str, result: RunResult) -> str:
     return _environment().from_string(_file(template)).render(result=result, numbers=result.numbers())
 
 
@@ -232,7 +232,7 @@ def _file(name: str) -> str:
     return files(__package__).joinpath(name).read_text("utf-8")
 
 
-REPORTS: dict[str, Callable[[Result], str]] = {
+REPORTS: dict[str, Callable[[RunResult], str]] = {
     ".json": json_document,
     ".xml": partial(_rendered, "junit.xml"),
     ".html": partial(_rendered, "page.html"),
@@ -243,7 +243,7 @@ REPORTS: dict[str, Callable[[Result], str]] = {
 
 def plain(text: str) -> str:
     """Untrusted text, in which control characters and marks of direction are visible codes."""
-    return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    return _CONTROLS.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
 def unquoted(text: str) -> str:

@@ -29,8 +29,8 @@ def show(request: ConsoleRequest) -> Response:
 def passkey_options(request: ConsoleRequest) -> Response:
     """What the browser needs to make a passkey."""
     with request.opened.store.read(request.opened.owner, request.now) as tx:
-        known = sign_ins.passkeys_of(tx, request.who.person_id)
-    return json_response(request.credentials.registration_options(request.place, request.who, known).encode())
+        passkeys = sign_ins.passkeys_of(tx, request.who.person_id)
+    return json_response(request.credentials.registration_options(request.origin, request.who, passkeys).encode())
 
 
 def add_passkey(request: ConsoleRequest) -> Response:
@@ -38,7 +38,7 @@ def add_passkey(request: ConsoleRequest) -> Response:
     name = request.query.get("name", "").strip()[:LONGEST_NAME] or "Passkey"
     with request.opened.store.write(request.opened.owner, request.now) as tx:
         answer = passkey_answer(request)
-        is_added = request.credentials.add_passkey(tx, request.place, request.who, answer, name)
+        is_added = request.credentials.add_passkey(tx, request.origin, request.who, answer, name)
         if is_added:
             prove(tx, request)
     if not is_added:
@@ -53,8 +53,8 @@ def remove_passkey(request: ConsoleRequest) -> Response:
     except ValueError:
         not_found("There is no such passkey.")
     with request.opened.store.write(request.opened.owner, request.now) as tx:
-        known = sign_ins.passkeys_of(tx, request.who.person_id)
-        others = [each for each in known if each.credential_id != credential_id]
+        passkeys = sign_ins.passkeys_of(tx, request.who.person_id)
+        others = [each for each in passkeys if each.credential_id != credential_id]
         if not others and request.who.password is None:
             refuse(LAST_WAY)
         if not sign_ins.remove_passkey(tx, request.who.person_id, credential_id):
@@ -64,15 +64,15 @@ def remove_passkey(request: ConsoleRequest) -> Response:
 
 
 def show_password(request: ConsoleRequest, status: int = 200, problem: str = "") -> Response:
-    """The page to choose a password, with the secret of new one-time codes. A problem keeps the secret of before."""
-    given = request.text("number", 200)
-    number = request.credentials.read_totp(request.who.person_id, given)
+    """The page to choose a password, with the secret of new one-time codes: that of the form, if the form has one."""
+    signed = request.text("number", 200)
+    number = request.credentials.read_totp(request.who.person_id, signed)
     if number is None:
-        number, given = request.credentials.new_totp(request.who.person_id)
+        number, signed = request.credentials.new_totp(request.who.person_id)
     link = request.credentials.totp_link(request.who, number)
     secret = request.credentials.totp_secret(request.who.person_id, number)
     code = markup(qr_code(link))
-    return request.page("password.html", status, problem=problem, link=link, secret=secret, qr=code, number=given)
+    return request.page("password.html", status, problem=problem, link=link, secret=secret, qr=code, number=signed)
 
 
 def set_password(request: ConsoleRequest) -> Response:
@@ -85,7 +85,7 @@ def set_password(request: ConsoleRequest) -> Response:
     number = request.credentials.read_totp(request.who.person_id, request.text("number", 200))
     if number is None:
         return show_password(request, 422, WRONG_CODE)
-    step = request.credentials.is_totp(request.who.person_id, number, request.text("code", 100), request.now)
+    step = request.credentials.totp_step(request.who.person_id, number, request.text("code", 100), request.now)
     if step is None:
         return show_password(request, 422, WRONG_CODE)
     hashed = hash_password(password)
@@ -99,13 +99,13 @@ def set_password(request: ConsoleRequest) -> Response:
 
 def new_codes(request: ConsoleRequest) -> Response:
     """Makes recovery codes, which replace the older ones, and shows them once."""
-    shown, stored = new_recovery_codes()
+    codes, hashes = new_recovery_codes()
     with request.opened.store.write(request.opened.owner, request.now) as tx:
-        if not people.replace_recovery(tx, request.who, stored):
+        if not people.replace_recovery(tx, request.who, hashes):
             refuse("The codes have changed meanwhile. Please try again.", 409)
         if request.is_proved:
             _changed(tx, request)
-    return request.page("recovery_codes.html", codes=shown)
+    return request.page("recovery_codes.html", codes=codes)
 
 
 def end_session(request: ConsoleRequest) -> Response:
@@ -116,7 +116,7 @@ def end_session(request: ConsoleRequest) -> Response:
 
 
 def _changed(tx: Transaction, request: ConsoleRequest) -> None:
-    """After a change of how the person signs in: it is proved here, and all other sessions end."""
+    """Ends all other sessions after a change of how the person signs in. This session counts as proved."""
     assert request.session_hash is not None, "the act needs a session"
     prove(tx, request)
     sign_ins.end_others(tx, request.who.person_id, request.session_hash)

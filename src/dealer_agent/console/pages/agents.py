@@ -37,7 +37,7 @@ _LONGEST_RATE = 100
 _FORGET = "forget"
 
 
-class Row(NamedTuple):
+class AgentRow(NamedTuple):
     """An agent in the list. `id` is its identity, or the name of a class."""
 
     id: str
@@ -61,7 +61,7 @@ def list_(request: ConsoleRequest) -> Response:
     """Who calls: the agents that were seen, and those that have a policy."""
     rows = _rows(request)
     pages = Pages(request.page_number(), len(rows))
-    with request.of.read() as tx:
+    with request.dealer.read() as tx:
         claimed = claimed_agents(tx, DAYS)
     return request.page(
         "agents.html",
@@ -77,9 +77,9 @@ def show(request: ConsoleRequest) -> Response:
     """One agent or class: its requests, its leads, its policy with each change, and the form to change it."""
     agent = _agent(request, request.query.get("id", ""))
     owner = _owner(request)
-    found = next((row for row in _rows(request) if row.id == agent), None)
+    seen = next((row for row in _rows(request) if row.id == agent), None)
     source = read_policy_book(owner).source_of(agent)
-    row = found or Row(agent, kind_of(agent), SeenAgent(identity_of(agent)), Outcomes(), source)
+    row = seen or AgentRow(agent, kind_of(agent), SeenAgent(identity_of(agent)), Outcomes(), source)
     return request.page(
         "agent.html",
         row=row,
@@ -88,11 +88,11 @@ def show(request: ConsoleRequest) -> Response:
         origin=came_from(source),
         waiting=waiting_leads(owner, agent),
         history=[
-            (place, change, policy_words(change.policy) if change.policy else _FORGET)
-            for place, change in changes_of(owner, agent)[:PAGE]
+            (scope, change, policy_words(change.policy) if change.policy else _FORGET)
+            for scope, change in changes_of(owner, agent)[:PAGE]
         ],
         states=(*STATES, _FORGET),
-        skills=[skill for skill in ALL_SKILLS if skill.id in request.of.settings.skills],
+        skills=[skill for skill in ALL_SKILLS if skill.id in request.dealer.settings.skills],
         most_leads_a_day=MOST_LEADS_A_DAY,
         longest_reason=LONGEST_REASON,
         days=DAYS,
@@ -116,7 +116,7 @@ def set_policy(request: ConsoleRequest) -> Response:
 
 def show_tokens(request: ConsoleRequest) -> Response:
     """The tokens, the newest first, and the form for a new one."""
-    with request.of.read() as tx:
+    with request.dealer.read() as tx:
         tokens = [token for token in reversed(list_tokens(tx)) if token.purpose == "skills"]
     pages = Pages(request.page_number(), len(tokens))
     return request.page(
@@ -126,7 +126,7 @@ def show_tokens(request: ConsoleRequest) -> Response:
         scopes=SCOPES,
         most_days=MOST_DAYS,
         longest_name=LONGEST_TOKEN_NAME,
-        needs_token=request.of.settings.auth.mode != "none",
+        needs_token=request.dealer.settings.auth.mode != "none",
     )
 
 
@@ -140,22 +140,22 @@ def create_token(request: ConsoleRequest) -> Response:
         scopes = read_scopes(request.form.get("scope", ()))
     except ValueError as problem:
         refuse(sentence_of(problem))
-    created = make_token(request.of, name, int(days) if days else None, scopes)
+    created = make_token(request.dealer, name, int(days) if days else None, scopes)
     return request.page("token_created.html", name=name, created=created)
 
 
 def revoke_token(request: ConsoleRequest) -> Response:
     """Revokes a token for ever."""
-    end_token(request.of, request.text("token", 40))
+    end_token(request.dealer, request.text("token", 40))
     return request.go("agents", "tokens", said="token-revoked")
 
 
-def _rows(request: ConsoleRequest) -> list[Row]:
+def _rows(request: ConsoleRequest) -> list[AgentRow]:
     policies = read_policy_book(_owner(request))
-    with request.of.read() as tx:
+    with request.dealer.read() as tx:
         seen, outcomes = recent_agents(tx, DAYS, MOST_LEADS)
     return [
-        Row(
+        AgentRow(
             each.identity or CLASSES[0],
             kind_of(each.identity),
             each,
@@ -185,12 +185,12 @@ def _policy(request: ConsoleRequest) -> Policy | None:
 
 
 def _number(request: ConsoleRequest, name: str) -> int | None:
-    given = request.text(name, 10)
-    if not given:
+    text = request.text(name, 10)
+    if not text:
         return None
-    if not (given.isascii() and given.isdigit() and 1 <= int(given) <= MOST_LEADS_A_DAY):
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= MOST_LEADS_A_DAY):
         raise ValueError(f"the leads a day are a number from 1 to {MOST_LEADS_A_DAY:,}")
-    return int(given)
+    return int(text)
 
 
 def _agent(request: ConsoleRequest, text: str) -> str:
@@ -201,5 +201,5 @@ def _agent(request: ConsoleRequest, text: str) -> str:
 
 
 def _owner(request: ConsoleRequest) -> PolicyOwner:
-    settings = request.of.settings
-    return PolicyOwner(request.of.profile.id, request.of.store, settings, settings.installation is not None)
+    settings = request.dealer.settings
+    return PolicyOwner(request.dealer.profile.id, request.dealer.store, settings, settings.installation is not None)

@@ -46,7 +46,7 @@ class Input(NamedTuple):
     choices: Sequence[str] = ()
 
 
-class Wire(NamedTuple):
+class ShownExchange(NamedTuple):
     """A request and its response. `status` is 0 if nothing was sent, and then `response` may be empty."""
 
     request: str
@@ -57,7 +57,7 @@ class Wire(NamedTuple):
 
 
 def _filter_inputs() -> tuple[Input, ...]:
-    found = []
+    inputs = []
     for field in msgspec.structs.fields(Filters):
         kind = msgspec.inspect.type_info(field.type)
         choices: Sequence[str] = ()
@@ -73,8 +73,8 @@ def _filter_inputs() -> tuple[Input, ...]:
                 shape = "text"
         about = FILTER_MEANINGS.get(field.name, "")
         is_rare = field.name not in _FIRST
-        found.append(Input(field.name, filter_label(field.name), shape, about, is_rare, choices))
-    return tuple(sorted(found, key=lambda each: each.is_rare))
+        inputs.append(Input(field.name, filter_label(field.name), shape, about, is_rare, choices))
+    return tuple(sorted(inputs, key=lambda each: each.is_rare))
 
 
 _FILTERS = _filter_inputs()
@@ -106,41 +106,41 @@ _INPUTS: Mapping[str, Sequence[Input]] = {
 def show(request: ConsoleRequest) -> Response:
     """The form of a skill."""
     skill = _skill(request.query.get("skill", INVENTORY_SEARCH.id))
-    given = {"limit": _DEFAULT_LIMIT} if skill is INVENTORY_SEARCH else {}
+    values = {"limit": _DEFAULT_LIMIT} if skill is INVENTORY_SEARCH else {}
     if skill is LEAD_SUBMIT:
         example = example_payload(LEAD_SUBMIT, now=datetime.now(UTC))
-        given = {name: str(value) for name, value in example["customer"].items() if isinstance(value, str)}
-    return _page(request, skill, given, None)
+        values = {name: str(value) for name, value in example["customer"].items() if isinstance(value, str)}
+    return _page(request, skill, values, None)
 
 
 def ask(request: ConsoleRequest) -> Response:
     """Asks the dealer's own service, and shows the request and the response. A lead is only checked."""
     skill = _skill(request.text("skill", 40))
     inputs = _INPUTS.get(skill.id, ())
-    given = {each.name: request.text(each.name, LONGEST_VALUE) for each in inputs}
-    payload = {"type": skill.request_type, **_members(skill, inputs, given)}
+    values = {each.name: request.text(each.name, LONGEST_VALUE) for each in inputs}
+    payload = {"type": skill.request_type, **_members(skill, inputs, values)}
     if skill.is_lead:
-        return _page(request, skill, given, _checked(request, skill, payload))
+        return _page(request, skill, values, _checked(request, skill, payload))
     token = request.text("token", LONGEST_VALUE)
     if not token.isascii():
         refuse("This is not a token.")
     done = request.run(ask_own(request.service(), skill, payload, request.address, token))
-    wire = Wire(
+    wire = ShownExchange(
         f"{done.request_head}\n\n{_indented(done.request)}",
         f"HTTP {done.status}\n{done.response_head}\n\n{_indented(done.response)}",
         done.status,
         round(done.seconds * 1000, 1),
     )
-    return _page(request, skill, given, wire)
+    return _page(request, skill, values, wire)
 
 
-def _checked(request: ConsoleRequest, skill: Skill, payload: dict[str, Any]) -> Wire:
+def _checked(request: ConsoleRequest, skill: Skill, payload: dict[str, Any]) -> ShownExchange:
     """The request of a test lead, which is not sent, and the refusal if its form is wrong."""
     service = request.service()
     body = skill_body(service, skill, payload)
     refusal = refusal_of(service, body, request.now)
     response = "" if refusal is None else f"HTTP {refusal[0]}\n\n{_indented(refusal[1])}"
-    return Wire(
+    return ShownExchange(
         f"{request_head(service, body)}\n\n{_indented(body)}",
         response,
         0 if refusal is None else refusal[0],
@@ -148,13 +148,13 @@ def _checked(request: ConsoleRequest, skill: Skill, payload: dict[str, Any]) -> 
     )
 
 
-def _page(request: ConsoleRequest, skill: Skill, given: Mapping[str, str], wire: Wire | None) -> Response:
+def _page(request: ConsoleRequest, skill: Skill, values: Mapping[str, str], wire: ShownExchange | None) -> Response:
     return request.page(
         "ask.html",
         skill=skill,
         skills=SKILLS,
         inputs=_INPUTS.get(skill.id, ()),
-        given=given,
+        given=values,
         wire=wire,
         needs_token=skill.id in request.service().closed_skills,
     )
@@ -164,9 +164,9 @@ def _skill(name: str) -> Skill:
     return SKILL_BY_ID.get(name) or not_found("There is no such skill.")
 
 
-def _members(skill: Skill, inputs: Sequence[Input], given: Mapping[str, str]) -> dict[str, Any]:
+def _members(skill: Skill, inputs: Sequence[Input], texts: Mapping[str, str]) -> dict[str, Any]:
     """The members of the payload. A wrong number is sent as it is, so that the page shows how the service answers."""
-    values = {each.name: _value(each, given[each.name]) for each in inputs if given[each.name]}
+    values = {each.name: _value(each, texts[each.name]) for each in inputs if texts[each.name]}
     if skill is LEAD_SUBMIT:
         return _lead(values)
     if skill is INVENTORY_VEHICLE:

@@ -25,13 +25,13 @@ def start(request: ConsoleRequest) -> Response:
 
 
 def list_(request: ConsoleRequest) -> Response:
-    """All dealers of the installation, a page of them."""
-    sought = request.query.get("q", "").strip().casefold()[:100]
+    """One page of the dealers whose id or name contains the text `q`."""
+    text = request.query.get("q", "").strip().casefold()[:100]
     with request.opened.store.installation() as tx:
-        found = [each for each in all_dealers(tx) if sought in each.dealer_id or sought in each.name.casefold()]
+        dealers = [dealer for dealer in all_dealers(tx) if text in dealer.dealer_id or text in dealer.name.casefold()]
     page = request.page_number()
-    shown = [(each, _open_alerts(request, each)) for each in found[(page - 1) * ON_A_PAGE : page * ON_A_PAGE]]
-    return request.page("dealers.html", dealers=shown, total=len(found), page=page, sought=sought, on_a_page=ON_A_PAGE)
+    shown = [(dealer, _open_alerts(request, dealer)) for dealer in dealers[(page - 1) * ON_A_PAGE : page * ON_A_PAGE]]
+    return request.page("dealers.html", dealers=shown, total=len(dealers), page=page, sought=text, on_a_page=ON_A_PAGE)
 
 
 def _open_alerts(request: ConsoleRequest, dealer: RegisteredDealer) -> list[str]:

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from dealer_agent.console.rendering import clipped
 from dealer_agent.console.requests import ConsoleRequest, refuse
 from dealer_agent.reports.month import Month
-from dealer_agent.reports.report import Figure, Line, Report, default_month, read_report
+from dealer_agent.reports.report import Figure, Report, ReportLine, default_month, read_report
 from dealer_agent.storage.daily_counts import first_day
 from dealer_agent.storage.transaction import Transaction
 
@@ -25,7 +25,7 @@ _LONGEST_LABEL = 34
 _DAYS_HEIGHT = 120
 
 
-class Bar(NamedTuple):
+class PlotBar(NamedTuple):
     """A bar of a plot. `x`, `y`, `width` and `height` are units of the drawing."""
 
     label: str
@@ -44,7 +44,7 @@ class Plot(NamedTuple):
     id: str
     title: str
     what: str
-    bars: list[Bar]
+    bars: list[PlotBar]
     height: int
     is_of_days: bool = False
 
@@ -64,10 +64,10 @@ class Section(NamedTuple):
 
 def show(request: ConsoleRequest) -> Response:
     """The report of a month, by default of the last one that is over."""
-    zone = request.of.profile.timezone
-    with request.of.read() as tx:
+    zone = request.dealer.profile.timezone
+    with request.dealer.read() as tx:
         started = first_day(tx)
-        month = _month(request) or default_month(tx, request.of.profile, request.now)
+        month = _month(request) or default_month(tx, request.dealer.profile, request.now)
         report = _report(request, tx, month)
     now = Month.of(request.now, zone)
     return request.page(
@@ -86,7 +86,7 @@ def _report(request: ConsoleRequest, tx: Transaction, month: Month) -> Report:
     if month not in kept or request.now - kept[month][0] > KEPT_FOR:
         if len(kept) >= MOST_KEPT:
             kept.clear()
-        kept[month] = request.now, read_report(tx, request.of.profile, month)
+        kept[month] = request.now, read_report(tx, request.dealer.profile, month)
     return kept[month][1]
 
 
@@ -98,7 +98,7 @@ def _month(request: ConsoleRequest) -> Month | None:
         month = Month.parse(text)
     except ValueError as problem:
         refuse(f"{problem}.")
-    if month > Month.of(request.now, request.of.profile.timezone):
+    if month > Month.of(request.now, request.dealer.profile.timezone):
         refuse("This month has not begun.")
     return month
 
@@ -163,12 +163,12 @@ def _sections(report: Report) -> list[Section]:
     ]
 
 
-def _plot(plot_id: str, title: str, what: str, lines: Sequence[Line]) -> Plot:
+def _plot(plot_id: str, title: str, what: str, lines: Sequence[ReportLine]) -> Plot:
     """A plot with a horizontal bar for each line."""
     most = max((line.number for line in lines), default=0) or 1
     space = _WIDTH - _LABEL - 60
     bars = [
-        Bar(
+        PlotBar(
             label=clipped(line.label, 120),
             short=clipped(line.label, _LONGEST_LABEL),
             number=line.number,
@@ -188,7 +188,7 @@ def _days(report: Report) -> Plot:
     most = max((day.requests for day in report.days), default=0) or 1
     width = _WIDTH / 31
     bars = [
-        Bar(
+        PlotBar(
             label=day.day.isoformat(),
             short=str(day.day.day),
             number=day.requests,

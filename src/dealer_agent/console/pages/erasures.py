@@ -7,7 +7,7 @@ from dealer_agent.console.pages.privacy import contact_of
 from dealer_agent.console.requests import ConsoleRequest, refuse
 from dealer_agent.leads.records import StoredLead
 from dealer_agent.operations.key_changes import when_final
-from dealer_agent.privacy.erasure import KEPT, PROOF, PROOF_WHY, Erasure, Person, customers_of, is_known
+from dealer_agent.privacy.erasure import KEPT, PROOF, PROOF_WHY, CustomerReference, Erasure, customers_of, is_known
 
 MOST_SHOWN = 50
 
@@ -24,23 +24,23 @@ def erase_lead(request: ConsoleRequest) -> Response:
 
 def show_person(request: ConsoleRequest) -> Response:
     """Says what the erasure of a person erases, and what it keeps."""
-    return _ask(request, Person(None, contact_of(request)))
+    return _ask(request, CustomerReference(None, contact_of(request)))
 
 
 def erase_person(request: ConsoleRequest) -> Response:
     """Erases all leads of a person."""
-    return _erase(request, Person(None, contact_of(request)))
+    return _erase(request, CustomerReference(None, contact_of(request)))
 
 
-def _person_of_lead(request: ConsoleRequest) -> Person:
+def _person_of_lead(request: ConsoleRequest) -> CustomerReference:
     lead_id = request.params["lead"]
-    with request.of.read(request.now) as tx:
+    with request.dealer.read(request.now) as tx:
         require_lead(request, tx, lead_id)
-    return Person(lead_id, "")
+    return CustomerReference(lead_id, "")
 
 
-def _ask(request: ConsoleRequest, person: Person) -> Response:
-    erasure = Erasure(request.of.store, request.of.profile, person, consent_too=False)
+def _ask(request: ConsoleRequest, person: CustomerReference) -> Response:
+    erasure = Erasure(request.dealer.store, request.dealer.profile, person, consent_too=False)
     problem = erasure.why_unreadable()
     leads = [] if problem else [each for each in erasure.leads() if is_known(each)]
     if not leads and problem is None:
@@ -61,14 +61,18 @@ def _ask(request: ConsoleRequest, person: Person) -> Response:
 def _row(request: ConsoleRequest, stored: StoredLead) -> tuple[str, object, str]:
     """The id of a lead, when it came, and the name of its customer."""
     customer, lead = customers_of(stored)[-1], stored.lead
-    return lead.lead_id, request.of.local(lead.received_at, lead.rooftop), f"{customer.first_name} {customer.last_name}"
+    return (
+        lead.lead_id,
+        request.dealer.local(lead.received_at, lead.rooftop),
+        f"{customer.first_name} {customer.last_name}",
+    )
 
 
-def _erase(request: ConsoleRequest, person: Person) -> Response:
+def _erase(request: ConsoleRequest, person: CustomerReference) -> Response:
     consent_too = bool(request.text("consent_too", 10))
     if request.text("sure", 10) != "yes":
         refuse("Nothing was erased. Tick the box that says that it cannot be undone.")
-    erasure = Erasure(request.of.store, request.of.profile, person, consent_too)
+    erasure = Erasure(request.dealer.store, request.dealer.profile, person, consent_too)
     proven = erasure.proven()
     if person.lead_id is not None and erasure.why_unreadable():
         request.record_access("customer erased", leads=1, lead_id=person.lead_id)
@@ -85,7 +89,7 @@ def _erase(request: ConsoleRequest, person: Person) -> Response:
         "erased.html",
         counts=counts,
         copies=sorted(erasure.copies.items()),
-        visits=[(each, request.of.local(each.starts_at, each.rooftop)) for each in erasure.visits],
+        visits=[(each, request.dealer.local(each.starts_at, each.rooftop)) for each in erasure.visits],
         kept=KEPT if until is None else KEPT | {PROOF: PROOF_WHY.format(until=until)},
-        final=when_final(request.of.settings, request.of.store, request.now),
+        final=when_final(request.dealer.settings, request.dealer.store, request.now),
     )

@@ -10,7 +10,7 @@ from dealer_agent.console.requests import ConsoleRequest, refuse
 from dealer_agent.operations.lead_export import WRITERS, Format, choose_leads, views_of, write_file
 
 MOST = 1_000
-"""The most leads in a file. More would keep agents waiting: `dealer-agent leads export` has no such limit."""
+"""The most leads in a file, because agents wait while it is made. `dealer-agent leads export` has no such limit."""
 TYPES: dict[Format, str] = {
     "csv": "text/csv; charset=utf-8",
     "json": "application/json",
@@ -25,23 +25,23 @@ def show(request: ConsoleRequest) -> Response:
 
 
 def download(request: ConsoleRequest) -> Response:
-    """The file. The access log says how many leads it has."""
-    form = next((each for each in WRITERS if each == request.text("format", 10)), None)
+    """Returns the file. The access log gets the number of its leads."""
+    file_format = next((writer for writer in WRITERS if writer == request.text("format", 10)), None)
     lead_id = request.text("lead", 40)
-    if form is None:
+    if file_format is None:
         refuse("Choose a format.")
     if lead_id:
-        with request.of.read(request.now) as tx:
+        with request.dealer.read(request.now) as tx:
             require_lead(request, tx, lead_id)
         chosen = [lead_id]
     else:
-        given = {name: request.text(name, 200) for name in ("state", "mark", "days", "agent")}
-        chosen = choose_leads(request.of, filter_of(request, chosen_of(request, given)), MOST).lead_ids[-MOST:]
+        query = {name: request.text(name, 200) for name in ("state", "mark", "days", "agent")}
+        chosen = choose_leads(request.dealer, filter_of(request, chosen_of(request, query)), MOST).lead_ids[-MOST:]
     if not chosen:
         refuse("There is no lead to export: choose others.")
-    request.record_access(f"export as {form}", leads=len(chosen), lead_id=lead_id or None)
+    request.record_access(f"export as {file_format}", leads=len(chosen), lead_id=lead_id or None)
     document = BytesIO()
-    write_file(form, views_of(request.of, chosen), document)
-    name = f"leads-{request.of.local(request.now):%Y-%m-%d}.{'xml' if form == 'adf' else form}"
-    headers = {"content-disposition": f'attachment; filename="{name}"', "content-type": TYPES[form]}
+    write_file(file_format, views_of(request.dealer, chosen), document)
+    name = f"leads-{request.dealer.local(request.now):%Y-%m-%d}.{'xml' if file_format == 'adf' else file_format}"
+    headers = {"content-disposition": f'attachment; filename="{name}"', "content-type": TYPES[file_format]}
     return Response(document.getvalue(), headers=headers)

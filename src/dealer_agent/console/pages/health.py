@@ -21,8 +21,8 @@ _one_at_a_time = threading.Lock()
 
 def show(request: ConsoleRequest, results: list[CheckResult] | None = None) -> Response:
     """The alerts, the open ones first."""
-    zone = "UTC" if request.dealer is None else request.of.profile.timezone
-    owner = ALL_DEALERS if request.dealer is None else request.of.profile.id
+    zone = "UTC" if request.dealer_of_path is None else request.dealer.profile.timezone
+    owner = ALL_DEALERS if request.dealer_of_path is None else request.dealer.profile.id
     with request.opened.store.read(owner, request.now) as tx:
         found = [(state, sentence_of(state, zone)) for state in list_alerts(tx)[:SHOWN]]
     return request.page("health.html", alerts=found, results=results)
@@ -33,7 +33,7 @@ def check(request: ConsoleRequest) -> Response:
     if not _one_at_a_time.acquire(blocking=False):
         refuse("The checks are running already. Please try again in a few seconds.", 409)
     try:
-        settings = None if request.dealer is None else request.of.settings
+        settings = None if request.dealer_of_path is None else request.dealer.settings
         examined = Examined(os.environ, request.now, request.opened.installation, settings)
         return show(request, examine(examined, seconds=SECONDS))
     finally:

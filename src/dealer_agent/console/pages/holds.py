@@ -51,13 +51,13 @@ class HoldRow(NamedTuple):
     may_change: bool
 
 
-def rows_of(request: ConsoleRequest, tx: Transaction, found: Sequence[StoredHold]) -> list[HoldRow]:
+def rows_of(request: ConsoleRequest, tx: Transaction, stored: Sequence[StoredHold]) -> list[HoldRow]:
     """The rows of holds."""
-    quotes = find_quotes(tx, {hold.quote_id for hold in found})
+    quotes = find_quotes(tx, {hold.quote_id for hold in stored})
     names = {token_caller(token.token_id).identity: token.name for token in list_tokens(tx)}
     return [
         _row(request, hold, quoted_price(quotes[hold.quote_id]), names.get(hold.caller, ""))
-        for hold in found
+        for hold in stored
         if hold.quote_id in quotes
     ]
 
@@ -71,8 +71,8 @@ def _row(request: ConsoleRequest, hold: StoredHold, price: QuotedPrice, token_na
         kind_of(hold.caller),
         token_name,
         shown_status(hold, request.now, is_for_sale=rooftop is not None),
-        request.of.local(hold.created_at, rooftop),
-        request.of.local(hold.ended_at or hold.expires_at, rooftop),
+        request.dealer.local(hold.created_at, rooftop),
+        request.dealer.local(hold.ended_at or hold.expires_at, rooftop),
         rooftop is not None,
         is_open,
         is_open and request.may(Act.CHANGE_HOLD) and _is_own(request, rooftop),
@@ -82,16 +82,16 @@ def _row(request: ConsoleRequest, hold: StoredHold, price: QuotedPrice, token_na
 def list_(request: ConsoleRequest) -> Response:
     """The vehicles that agents hold now, or the holds that have ended."""
     is_ended, number = request.query.get("show") == "ended", request.page_number()
-    with request.of.read(request.now) as tx:
-        found = list_holds(tx, PAGE + 1, which="ended" if is_ended else "open", skip=(number - 1) * PAGE)
-        rows = rows_of(request, tx, found[:PAGE])
-    pages = Pages(number, (number - 1) * PAGE + len(found))
+    with request.dealer.read(request.now) as tx:
+        stored = list_holds(tx, PAGE + 1, which="ended" if is_ended else "open", skip=(number - 1) * PAGE)
+        rows = rows_of(request, tx, stored[:PAGE])
+    pages = Pages(number, (number - 1) * PAGE + len(stored))
     return request.page("holds.html", rows=rows, pages=pages, is_ended=is_ended)
 
 
 def show(request: ConsoleRequest) -> Response:
-    """A hold, or a quote that became none, with the price as the agent got it."""
-    with request.of.read(request.now) as tx:
+    """A hold, or a quote without one, with the price that the agent got."""
+    with request.dealer.read(request.now) as tx:
         offer = find_offer(tx, request.params["offer"][:_LONGEST_ID])
         if offer is None:
             not_found(NO_OFFER)
@@ -101,7 +101,7 @@ def show(request: ConsoleRequest) -> Response:
         "hold.html",
         row=rows[0] if rows else None,
         price=price,
-        valid_until=request.of.local(parse_timestamp(price.valid_until)),
+        valid_until=request.dealer.local(parse_timestamp(price.valid_until)),
         quoted_to=offer.quote.caller,
         kind=kind_of(offer.quote.caller or "anonymous"),
         for_sale=_rooftop_of(request, offer.quote.vehicle_id) is not None,
@@ -113,10 +113,10 @@ def show(request: ConsoleRequest) -> Response:
 
 def extend(request: ConsoleRequest) -> Response:
     """Lets a hold end some hours from now."""
-    given = request.text("hours", 10)
-    if not (given.isascii() and given.isdigit() and 1 <= int(given) <= MOST_HOURS):
+    hours = request.text("hours", 10)
+    if not (hours.isascii() and hours.isdigit() and 1 <= int(hours) <= MOST_HOURS):
         refuse(f"The hours are a number from 1 to {MOST_HOURS}. Nothing was changed.")
-    return _change(request, "extended", lambda tx, hold_id: extend_by_staff(tx, hold_id, int(given)))
+    return _change(request, "extended", lambda tx, hold_id: extend_by_staff(tx, hold_id, int(hours)))
 
 
 def end(request: ConsoleRequest) -> Response:
@@ -146,9 +146,9 @@ def _change(request: ConsoleRequest, done: str, change: Callable[[Transaction, s
 
 
 def _rooftop_of(request: ConsoleRequest, vehicle_id: str) -> str | None:
-    """The rooftop of a vehicle that is for sale."""
-    found = request.service().dealer.catalogue.find(vehicle_id=vehicle_id)
-    return found.vehicle.rooftop if isinstance(found, Listing) else None
+    """The rooftop of a vehicle; None if it is not for sale."""
+    listing = request.service().dealer.catalogue.find(vehicle_id=vehicle_id)
+    return listing.vehicle.rooftop if isinstance(listing, Listing) else None
 
 
 def _is_own(request: ConsoleRequest, rooftop: str | None) -> bool:

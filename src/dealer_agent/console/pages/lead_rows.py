@@ -40,13 +40,13 @@ class LeadRow(NamedTuple):
     is_erased: bool
 
 
-def rows_of(request: ConsoleRequest, tx: Transaction, found: Sequence[LeadRecord]) -> list[LeadRow]:
+def rows_of(request: ConsoleRequest, tx: Transaction, leads: Sequence[LeadRecord]) -> list[LeadRow]:
     """The rows of a list of leads."""
-    summaries = summaries_of(tx, [lead.lead_id for lead in found])
+    summaries = summaries_of(tx, [lead.lead_id for lead in leads])
     return [
         LeadRow(
             lead.lead_id,
-            request.of.local(lead.received_at, lead.rooftop),
+            request.dealer.local(lead.received_at, lead.rooftop),
             None if lead.customer is None else name_of(lead.customer),
             short(" ".join(filter(None, (vehicle_of(lead.vehicle), number_of_vehicle(lead)))), 80),
             lead.rooftop,
@@ -57,7 +57,7 @@ def rows_of(request: ConsoleRequest, tx: Transaction, found: Sequence[LeadRecord
             summaries[lead.lead_id].sent,
             lead.erased_at is not None,
         )
-        for lead in found
+        for lead in leads
     ]
 
 

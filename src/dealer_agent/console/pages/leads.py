@@ -11,14 +11,7 @@ from starlette.responses import Response
 from dealer_agent.callers.caller import read_identity
 from dealer_agent.console.acts import Act
 from dealer_agent.console.pages import holds
-from dealer_agent.console.pages.lead_rows import (
-    NO_LEAD,
-    ON_A_PAGE,
-    require_lead,
-    rooftops_of,
-    rows_of,
-    write,
-)
+from dealer_agent.console.pages.lead_rows import NO_LEAD, ON_A_PAGE, require_lead, rooftops_of, rows_of, write
 from dealer_agent.console.rendering import moment
 from dealer_agent.console.requests import ConsoleRequest, not_found, refuse
 from dealer_agent.console.time_line import time_line
@@ -82,10 +75,10 @@ class VisitCard(NamedTuple):
 def list_(request: ConsoleRequest) -> Response:
     """The newest leads that match the filter. Names are masked."""
     chosen = chosen_of(request, request.query)
-    sought = replace(filter_of(request, chosen), before=request.query.get("before"))
-    with request.of.read(request.now) as tx:
-        found = find_leads(tx, sought, ON_A_PAGE + 1)
-        return _list_page(request, tx, chosen, found)
+    matching = replace(filter_of(request, chosen), before=request.query.get("before"))
+    with request.dealer.read(request.now) as tx:
+        page = find_leads(tx, matching, ON_A_PAGE + 1)
+        return _list_page(request, tx, chosen, page)
 
 
 def search(request: ConsoleRequest) -> Response:
@@ -95,21 +88,23 @@ def search(request: ConsoleRequest) -> Response:
     chosen = chosen_of(request, form)
     if not text:
         return request.go("leads", **chosen)
-    sought = replace(filter_of(request, chosen), text=text, contact=known_contact(text), before=form["before"] or None)
-    with request.of.read(request.now) as tx:
-        found = find_leads(tx, sought, ON_A_PAGE + 1, most=MOST_SEARCHED)
-        response = _list_page(request, tx, chosen, found, text)
-    shown = sum(lead.erased_at is None for lead in found.leads[:ON_A_PAGE])
-    request.record_access(f"search of {found.opened:,} leads", leads=shown, even_without=found.opened > 0)
+    matching = replace(
+        filter_of(request, chosen), text=text, contact=known_contact(text), before=form["before"] or None
+    )
+    with request.dealer.read(request.now) as tx:
+        page = find_leads(tx, matching, ON_A_PAGE + 1, most=MOST_SEARCHED)
+        response = _list_page(request, tx, chosen, page, text)
+    shown = sum(lead.erased_at is None for lead in page.leads[:ON_A_PAGE])
+    request.record_access(f"search of {page.opened:,} leads", leads=shown, even_without=page.opened > 0)
     return response
 
 
-def chosen_of(request: ConsoleRequest, given: Mapping[str, str]) -> dict[str, str]:
+def chosen_of(request: ConsoleRequest, query: Mapping[str, str]) -> dict[str, str]:
     """What a person chose, without what is not known."""
     states = (*LEAD_STATES, *((QUARANTINE,) if request.may(Act.DECIDE_QUARANTINE) else ()))
-    known = {"state": states, "mark": LEAD_MARKS, "days": DAYS}
-    chosen = {name: given[name] for name, values in known.items() if given.get(name) in values}
-    if agent := given.get("agent", "").strip()[:200]:
+    allowed = {"state": states, "mark": LEAD_MARKS, "days": DAYS}
+    chosen = {name: query[name] for name, values in allowed.items() if query.get(name) in values}
+    if agent := query.get("agent", "").strip()[:200]:
         chosen["agent"] = agent
     return chosen
 
@@ -119,8 +114,8 @@ def filter_of(request: ConsoleRequest, chosen: Mapping[str, str]) -> LeadFilter:
     state, mark, days, agent = (chosen.get(name) for name in ("state", "mark", "days", "agent"))
     since = FIRST
     if days:
-        today = request.of.local(request.now).date()
-        since = request.of.start_of(today - timedelta(days=int(days) - 1))
+        today = request.dealer.local(request.now).date()
+        since = request.dealer.start_of(today - timedelta(days=int(days) - 1))
     return LeadFilter(
         since=since,
         state=next((each for each in LEAD_STATES if each == state), None),
@@ -141,17 +136,17 @@ def _caller(agent: str | None) -> str | None:
 
 
 def _list_page(
-    request: ConsoleRequest, tx: Transaction, chosen: Mapping[str, str], found: FoundLeads, text: str = ""
+    request: ConsoleRequest, tx: Transaction, chosen: Mapping[str, str], page: FoundLeads, text: str = ""
 ) -> Response:
-    shown = found.leads[:ON_A_PAGE]
-    older = shown[-1].lead_id if len(found.leads) > ON_A_PAGE else found.last
+    leads = page.leads[:ON_A_PAGE]
+    older = leads[-1].lead_id if len(page.leads) > ON_A_PAGE else page.last
     return request.page(
         "leads.html",
-        rows=rows_of(request, tx, shown),
+        rows=rows_of(request, tx, leads),
         chosen=chosen,
         text=text,
         older=older,
-        found=found,
+        page=page,
     )
 
 
@@ -164,7 +159,7 @@ def show(request: ConsoleRequest) -> Response:
 def _open(request: ConsoleRequest) -> WholeLead:
     """The lead of the path, with all its parts. The access is recorded."""
     lead_id = request.params["lead"]
-    with request.of.read(request.now) as tx:
+    with request.dealer.read(request.now) as tx:
         require_lead(request, tx, lead_id)
         whole = read_whole_lead(tx, lead_id)
     if whole is None:
@@ -179,12 +174,12 @@ def _offer_shown(request: ConsoleRequest, whole: WholeLead) -> dict[str, Any]:
     price = None if offer is None else price_of_lead(offer)
     hold = None
     if price is not None and price.hold_id is not None:
-        with request.of.read(request.now) as tx:
-            found = find_hold(tx, price.hold_id)
-            hold = next(iter(holds.rows_of(request, tx, [] if found is None else [found])), None)
+        with request.dealer.read(request.now) as tx:
+            stored = find_hold(tx, price.hold_id)
+            hold = next(iter(holds.rows_of(request, tx, [] if stored is None else [stored])), None)
     return {
         "price": price,
-        "valid_until": None if price is None else request.of.local(parse_timestamp(price.valid_until)),
+        "valid_until": None if price is None else request.dealer.local(parse_timestamp(price.valid_until)),
         "hold": hold,
         "longest_reason": LONGEST_REASON,
         "most_hours": MOST_HOURS,
@@ -193,11 +188,11 @@ def _offer_shown(request: ConsoleRequest, whole: WholeLead) -> dict[str, Any]:
 
 def _shown(request: ConsoleRequest, whole: WholeLead) -> dict[str, Any]:
     """What the page of a lead shows."""
-    document, lead, page = lead_document(request.of, whole), whole.lead, request.page_number()
-    entries = time_line(request.of, whole, request.sees)
+    document, lead, page = lead_document(request.dealer, whole), whole.lead, request.page_number()
+    entries = time_line(request.dealer, whole, request.sees)
     visits = [
-        VisitCard(visit, shown["starts"], _asked(request, visit), _possible(visit.state_at(request.now)))
-        for visit, shown in zip(whole.details.visits, document["appointments"], strict=True)
+        VisitCard(visit, described["starts"], _asked(request, visit), _possible(visit.state_at(request.now)))
+        for visit, described in zip(whole.details.visits, document["appointments"], strict=True)
         if request.sees(visit.rooftop) and not visit.is_off
     ]
     return {
@@ -212,14 +207,14 @@ def _shown(request: ConsoleRequest, whole: WholeLead) -> dict[str, Any]:
         "trade_in": _facts(document["trade_in"]),
         "message": "\n".join(lines(document["message"] or ""))[:LONGEST_MESSAGE],
         "allowed": allowed_text(document["may_be_contacted_by"]),
-        "decided": review_words(request.of, whole.review, lead.rooftop),
+        "decided": review_words(request.dealer, whole.review, lead.rooftop),
         "entries": entries[(page - 1) * ENTRIES : page * ENTRIES],
         "page": page,
         "more": len(entries) > page * ENTRIES,
         "visits": visits[::-1][:MOST_VISITS],
         "kinds": VISITS,
         "marks": MARKS,
-        "rooftops": [each.name for each in request.of.profile.rooftops if request.sees(each.name)],
+        "rooftops": [each.name for each in request.dealer.profile.rooftops if request.sees(each.name)],
     }
 
 
@@ -235,20 +230,20 @@ def _contact_facts(document: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _asked(request: ConsoleRequest, visit: VisitRecord) -> list[tuple[str, str]]:
     """What the customer asked for. The title of the visit has its kind, and its time if it has one."""
-    asked = visit.read_request()
-    if asked is None:
+    appointment = visit.read_request()
+    if appointment is None:
         return []
-    found: list[tuple[str, str]] = []
+    facts: list[tuple[str, str]] = []
     if visit.starts_at is None:
-        zones = {each.name: each.timezone for each in request.of.profile.rooftops}
-        for period in requested_periods(asked, zones.get(visit.rooftop, request.of.profile.timezone)):
-            ends = f" to {moment(request.of.local(period.end, visit.rooftop))}" if period.end else ""
-            found.append(("time", f"{moment(request.of.local(period.start, visit.rooftop))}{ends}"))
-    if asked.duration_minutes is not UNSET:
-        found.append(("minutes", f"{asked.duration_minutes:,}"))
-    if asked.notes is not UNSET:
-        found.append(("notes", short(asked.notes, LONGEST_FACT)))
-    return found[:MOST_ASKED]
+        zones = {each.name: each.timezone for each in request.dealer.profile.rooftops}
+        for period in requested_periods(appointment, zones.get(visit.rooftop, request.dealer.profile.timezone)):
+            ends = f" to {moment(request.dealer.local(period.end, visit.rooftop))}" if period.end else ""
+            facts.append(("time", f"{moment(request.dealer.local(period.start, visit.rooftop))}{ends}"))
+    if appointment.duration_minutes is not UNSET:
+        facts.append(("minutes", f"{appointment.duration_minutes:,}"))
+    if appointment.notes is not UNSET:
+        facts.append(("notes", short(appointment.notes, LONGEST_FACT)))
+    return facts[:MOST_ASKED]
 
 
 def _possible(state: str) -> list[VisitAction]:
@@ -257,37 +252,37 @@ def _possible(state: str) -> list[VisitAction]:
 
 def _facts(described: Any, before: str = "") -> list[tuple[str, str]]:
     """The members of a JSON object as names and short texts, those of objects in it too."""
-    found: list[tuple[str, str]] = []
+    facts: list[tuple[str, str]] = []
     if not isinstance(described, dict):
-        return found
+        return facts
     for name, value in described.items():
         label = short(f"{before}{name}".replace("_", " "), 60)
         if isinstance(value, dict):
-            found += _facts(value, f"{label}, ")
+            facts += _facts(value, f"{label}, ")
         elif isinstance(value, list):
-            found.append((label, short(", ".join(map(str, value)), LONGEST_FACT)))
+            facts.append((label, short(", ".join(map(str, value)), LONGEST_FACT)))
         elif value not in (None, ""):
-            found.append((label, short(str(value), LONGEST_FACT)))
-    return found[:MOST_FACTS]
+            facts.append((label, short(str(value), LONGEST_FACT)))
+    return facts[:MOST_FACTS]
 
 
 def mark(request: ConsoleRequest) -> Response:
     """Records what became of a lead."""
     lead_id, chosen = request.params["lead"], request.text("mark", 20)
-    known = next((each for each in MARKS if each == chosen), None)
-    with request.of.lock() as tx:
+    lead_mark = next((each for each in MARKS if each == chosen), None)
+    with request.dealer.lock() as tx:
         require_lead(request, tx, lead_id)
-        if known is None:
+        if lead_mark is None:
             refuse("Choose one of the marks.")
-        set_mark(tx, lead_id, known, by=request.actor)
-        log_access(tx, request.actor, f"console: lead marked as {known}", lead_id=lead_id, leads=1)
+        set_mark(tx, lead_id, lead_mark, by=request.actor)
+        log_access(tx, request.actor, f"console: lead marked as {lead_mark}", lead_id=lead_id, leads=1)
     return _back(request, "lead-marked")
 
 
 def note(request: ConsoleRequest) -> Response:
     """Adds a note to a lead. It is erased with the customer."""
     lead_id, text = request.params["lead"], request.text("text", LONGEST_NOTE)
-    with request.of.lock() as tx:
+    with request.dealer.lock() as tx:
         facts = require_lead(request, tx, lead_id)
         if not text:
             refuse("Write a note first.")

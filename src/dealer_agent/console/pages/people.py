@@ -5,7 +5,7 @@ from starlette.responses import Response
 from dealer_agent.console.acts import ROLE_WORDS, ROLES
 from dealer_agent.console.invitations import Listed, Members
 from dealer_agent.console.requests import IDLE, ConsoleRequest, not_found, refuse
-from dealer_agent.storage.console.sign_ins import Session, sessions_of
+from dealer_agent.storage.console.sign_ins import ConsoleSession, sessions_of
 from dealer_agent.storage.console.sign_ins import end_session as end_stored
 from dealer_agent.storage.privacy.accesses import log_access
 
@@ -32,11 +32,11 @@ def invite(request: ConsoleRequest) -> Response:
 
 def show(request: ConsoleRequest) -> Response:
     """One person: role, sessions, and what can be done."""
-    found, sessions, is_shared = _read(request)
+    listed, sessions, is_shared = _read(request)
     return request.page(
         "person.html",
-        person=found.person,
-        of=found.member,
+        person=listed.person,
+        of=listed.member,
         sessions=sessions,
         is_shared=is_shared,
         roles=ROLES,
@@ -46,75 +46,75 @@ def show(request: ConsoleRequest) -> Response:
 
 def set_role(request: ConsoleRequest) -> Response:
     """Gives a person another role."""
-    found, _, _ = _read(request)
+    listed, _, _ = _read(request)
     role = request.text("role", 20)
-    _members(request).change(found.person.person_id, role, _rooftops(request, role))
-    _record(request, f"{found.person.email} is {role} now")
+    _members(request).change(listed.person.person_id, role, _rooftops(request, role))
+    _record(request, f"{listed.person.email} is {role} now")
     return request.go("people", said="role-changed")
 
 
 def invite_again(request: ConsoleRequest) -> Response:
     """Invites a person again who has lost everything."""
-    found, _, _ = _read(request)
-    return _invited(request, found.person.email, found.member.role, found.member.rooftops)
+    listed, _, _ = _read(request)
+    return _invited(request, listed.person.email, listed.member.role, listed.member.rooftops)
 
 
 def remove(request: ConsoleRequest) -> Response:
     """Removes a person from the dealer."""
-    found, _, _ = _read(request)
-    _members(request).remove(found.person.person_id)
-    _record(request, f"{found.person.email} is removed")
+    listed, _, _ = _read(request)
+    _members(request).remove(listed.person.person_id)
+    _record(request, f"{listed.person.email} is removed")
     return request.go("people", said="person-removed")
 
 
 def end_session(request: ConsoleRequest) -> Response:
     """Ends a session of a person."""
-    found, sessions, _ = _read(request)
+    listed, sessions, _ = _read(request)
     chosen = request.text("session", 40)
     if all(each.session_id != chosen for each in sessions):
         not_found("There is no such session.")
     with request.opened.store.write(request.opened.owner, request.now) as tx:
-        end_stored(tx, found.person.person_id, chosen)
-    return request.go("people", found.person.person_id, said="session-ended")
+        end_stored(tx, listed.person.person_id, chosen)
+    return request.go("people", listed.person.person_id, said="session-ended")
 
 
 def _record(request: ConsoleRequest, what: str) -> None:
     """Adds to the access log what was done to a person: who may see customers is part of who saw them."""
-    with request.of.lock() as tx:
+    with request.dealer.lock() as tx:
         log_access(tx, request.actor, f"console: {what}", leads=0)
 
 
 def _invited(request: ConsoleRequest, email: str, role: str, rooftops: tuple[str, ...]) -> Response:
     person, secret = _members(request).invite(email, role, rooftops, request.actor)
     _record(request, f"{person.email} is invited as {role}")
-    link = request.place.origin + request.console.url("invitation", secret)
+    link = request.origin.url + request.console.url("invitation", secret)
     return request.page("invited.html", person=person, link=link)
 
 
 def _members(request: ConsoleRequest) -> Members:
-    return Members(request.opened.store, request.opened.owner, request.of.profile.id)
+    return Members(request.opened.store, request.opened.owner, request.dealer.profile.id)
 
 
 def _rooftops(request: ConsoleRequest, role: str) -> tuple[str, ...]:
     """The rooftops of a salesperson; none for all. Nobody gets all rooftops because a name is not known any more."""
-    names = {each.name for each in request.of.profile.rooftops}
-    given = set(request.form.get("rooftop", ()))
-    if role != "sales" or len(names) == 1 or ALL_ROOFTOPS in given:
+    names = {each.name for each in request.dealer.profile.rooftops}
+    chosen = set(request.form.get("rooftop", ()))
+    if role != "sales" or len(names) == 1 or ALL_ROOFTOPS in chosen:
         return ()
-    if not given or not given <= names:
+    if not chosen or not chosen <= names:
         refuse("Choose the rooftops of the salesperson, or all rooftops.")
-    return tuple(sorted(given))
+    return tuple(sorted(chosen))
 
 
-def _read(request: ConsoleRequest) -> tuple[Listed, list[Session], bool]:
+def _read(request: ConsoleRequest) -> tuple[Listed, list[ConsoleSession], bool]:
     """The person of the path, who belongs to the dealer, their sessions, and whether they belong to others too.
 
     The sessions of a person who also belongs to another dealer are not this dealer's.
     """
     members = _members(request)
     with request.opened.store.read(request.opened.owner, request.now) as tx:
-        found = next((each for each in members.people(tx) if each.person.person_id == request.params["person"]), None)
-        if found is None:
+        listed = next((each for each in members.people(tx) if each.person.person_id == request.params["person"]), None)
+        if listed is None:
             not_found("There is no such person.")
-        is_shared = members.is_shared(tx, found.person.person_id)
-        return found, [] if is_shared else sessions_of(tx, found.person.person_id, IDLE), is_shared
+        is_shared = members.is_shared(tx, listed.person.person_id)
+        return listed, [] if is_shared else sessions_of(tx, listed.person.person_id, IDLE), is_shared

@@ -12,9 +12,8 @@ from dealer_agent.leads.consent import CHANNELS, channels_of
 from dealer_agent.leads.plain_text import short
 from dealer_agent.leads.received_lead import known_contact
 from dealer_agent.operations.lead_documents import allowed_text, event_document, name_and_contacts
-from dealer_agent.privacy.erasure import Person, is_known, revoke_consent
+from dealer_agent.privacy.erasure import CustomerReference, is_known, leads_of_contact, revoke_consent
 from dealer_agent.protocol.requests import Channel
-from dealer_agent.storage.leads.stored_leads import find_leads_of
 from dealer_agent.storage.privacy.accesses import list_accesses
 from dealer_agent.storage.privacy.consent_evidence import evidence_of
 from dealer_agent.storage.privacy.erasure import proven_events, proven_leads
@@ -42,19 +41,19 @@ def show(request: ConsoleRequest) -> Response:
 def find(request: ConsoleRequest) -> Response:
     """What is stored of a person: the leads, and whether a proof of consent of erased leads is kept."""
     contact = contact_of(request)
-    with request.of.read(request.now) as tx:
-        found = Person(None, contact).leads(tx)
+    with request.dealer.read(request.now) as tx:
+        leads = CustomerReference(None, contact).leads(tx)
         proven = proven_leads(tx, contact)
-    request.record_access("search of a person", leads=len(found) + len(proven), even_without=True)
+    request.record_access("search of a person", leads=len(leads) + len(proven), even_without=True)
     rows = [
         (
             each.lead.lead_id,
-            request.of.local(each.lead.received_at, each.lead.rooftop),
+            request.dealer.local(each.lead.received_at, each.lead.rooftop),
             each.lead.rooftop,
             allowed_text(channels_of(each, request.now)),
             not is_known(each),
         )
-        for each in reversed(found)
+        for each in reversed(leads)
     ]
     return request.page(
         "person_found.html",
@@ -62,7 +61,7 @@ def find(request: ConsoleRequest) -> Response:
         rows=rows[:ON_A_PAGE],
         number=len(rows),
         proven=len(proven),
-        is_known=any(is_known(each) for each in found),
+        is_known=any(is_known(each) for each in leads),
         channels=CHANNELS,
     )
 
@@ -70,24 +69,24 @@ def find(request: ConsoleRequest) -> Response:
 def prove(request: ConsoleRequest) -> Response:
     """What a person consented to and withdrew, also for erased leads."""
     contact = contact_of(request)
-    with request.of.read(request.now) as tx:
-        found = _leads(tx, contact)
-        events = proven_events(tx, found)
-    request.record_access("proof of consent", leads=len(found))
+    with request.dealer.read(request.now) as tx:
+        lead_ids = _leads(tx, contact)
+        events = proven_events(tx, lead_ids)
+    request.record_access("proof of consent", leads=len(lead_ids))
     page = request.page_number()
     newest = list(reversed(events))[(page - 1) * ON_A_PAGE : page * ON_A_PAGE]
-    shown = []
+    rows = []
     for event in newest:
-        facts = event_document(event, request.of.local)
+        facts = event_document(event, request.dealer.local)
         facts["customer"] = None if event.customer is None else name_and_contacts(event.customer)
-        shown.append((facts["number"], facts["kind"], facts["at"], _facts(facts)))
-    return request.page("proof.html", events=shown, number=len(events))
+        rows.append((facts["number"], facts["kind"], facts["at"], _facts(facts)))
+    return request.page("proof.html", events=rows, number=len(events))
 
 
 def _facts(facts: dict[str, Any]) -> list[tuple[str, str]]:
     """The facts of a consent event that a page shows as short texts."""
-    shown = ("lead", "customer", "granted", "expires", "channels", "scope", "purpose", "through", "caller")
-    named = ((name, facts[name]) for name in (*shown, "text", "by", "reason", "request_hash"))
+    names = ("lead", "customer", "granted", "expires", "channels", "scope", "purpose", "through", "caller")
+    named = ((name, facts[name]) for name in (*names, "text", "by", "reason", "request_hash"))
     return [
         (name.replace("_", " "), short(", ".join(value) if isinstance(value, list) else str(value), LONGEST_TEXT))
         for name, value in named
@@ -98,24 +97,24 @@ def _facts(facts: dict[str, Any]) -> list[tuple[str, str]]:
 def export(request: ConsoleRequest) -> Response:
     """The consent record of a person as a file, which `dealer-agent consent verify` checks."""
     contact = contact_of(request)
-    with request.of.read(request.now) as tx:
-        found = _leads(tx, contact)
-    request.record_access("export of a consent record", leads=len(found))
+    with request.dealer.read(request.now) as tx:
+        lead_ids = _leads(tx, contact)
+    request.record_access("export of a consent record", leads=len(lead_ids))
     document = BytesIO()
-    with request.of.read(request.now) as tx:
-        for line in evidence_of(tx, found).lines:
+    with request.dealer.read(request.now) as tx:
+        for line in evidence_of(tx, lead_ids).lines:
             document.write(line + b"\n")
-    name = f"consent-{request.of.local(request.now):%Y-%m-%d}.jsonl"
+    name = f"consent-{request.dealer.local(request.now):%Y-%m-%d}.jsonl"
     headers = {"content-disposition": f'attachment; filename="{name}"', "content-type": "application/jsonl"}
     return Response(document.getvalue(), headers=headers)
 
 
 def _leads(tx: Transaction, contact: str) -> list[str]:
     """The leads of a contact point, erased ones too."""
-    found = sorted({*find_leads_of(tx, [contact]), *proven_leads(tx, contact)})
-    if not found:
+    lead_ids = leads_of_contact(tx, contact)
+    if not lead_ids:
         refuse("No consent is kept for this address or number: check it.")
-    return found
+    return lead_ids
 
 
 def withdraw(request: ConsoleRequest) -> Response:
@@ -124,15 +123,15 @@ def withdraw(request: ConsoleRequest) -> Response:
     channels = [each for each in KNOWN_CHANNELS if each in request.form.get("channel", ())]
     if not channels:
         refuse("Choose at least one channel.")
-    with request.of.read(request.now) as tx:
-        found = [each.lead.lead_id for each in Person(None, contact).leads(tx) if is_known(each)]
-    if not found:
+    with request.dealer.read(request.now) as tx:
+        lead_ids = [each.lead.lead_id for each in CustomerReference(None, contact).leads(tx) if is_known(each)]
+    if not lead_ids:
         refuse("No data of this person is stored, so there is no consent to withdraw. You need do nothing.")
-    request.record_access("consent withdrawn", leads=len(found), lead_id=found[0] if len(found) == 1 else None)
+    request.record_access("consent withdrawn", leads=len(lead_ids), lead_id=lead_ids[0] if len(lead_ids) == 1 else None)
     revoke_consent(
-        request.of.store,
-        request.of.profile,
-        found,
+        request.dealer.store,
+        request.dealer.profile,
+        lead_ids,
         channels,
         by=request.actor,
         reason=reason or None,
@@ -143,8 +142,8 @@ def withdraw(request: ConsoleRequest) -> Response:
 
 def show_log(request: ConsoleRequest) -> Response:
     """The access log, newest first."""
-    with request.of.read(request.now) as tx:
-        found = list_accesses(tx, ON_A_PAGE + 1, request.query.get("before"))
-    shown = found[:ON_A_PAGE]
-    older = shown[-1].access_id if len(found) > ON_A_PAGE else None
-    return request.page("access_log.html", accesses=shown, older=older, opens=request.may(Act.OPEN_LEAD))
+    with request.dealer.read(request.now) as tx:
+        accesses = list_accesses(tx, ON_A_PAGE + 1, request.query.get("before"))
+    page = accesses[:ON_A_PAGE]
+    older = page[-1].access_id if len(accesses) > ON_A_PAGE else None
+    return request.page("access_log.html", accesses=page, older=older, opens=request.may(Act.OPEN_LEAD))

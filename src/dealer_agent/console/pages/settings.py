@@ -24,27 +24,27 @@ MOST_ENTRIES = 50
 """The most entries of a repeated section that the page shows."""
 CONTEXT = 3
 
-Place = tuple[str | int, ...]
+TomlPath = tuple[str | int, ...]
 """Where a section is in the file: keys, and numbers of entries."""
 
 
 class Value(NamedTuple):
-    """A setting, and its value as the file has it; empty if the file does not have it."""
+    """A setting, its value as the file has it (empty if it has none), and its path in the file, such as `mail.host`."""
 
     documented: DocumentedSetting
     text: str
-    place: str
+    path: str
 
 
 class Shown(NamedTuple):
-    """A section at one place of the file, with its settings."""
+    """A section of the file, with its settings."""
 
     title: str
     values: Sequence[Value]
 
 
-class Line(NamedTuple):
-    """A line of a difference. `kind` is added, removed, same or place."""
+class DiffLine(NamedTuple):
+    """A line of a difference. `kind` is added, removed, same or gap."""
 
     kind: str
     text: str
@@ -52,7 +52,7 @@ class Line(NamedTuple):
 
 def show(request: ConsoleRequest) -> Response:
     """All settings of one section with their documentation, and the list of sections."""
-    text = _of(request).current().text
+    text = _source(request).current().text
     data = tomllib.loads(text)
     sections = settings_sections()
     names = [".".join(each.path) or "top" for each in sections]
@@ -65,7 +65,7 @@ def show(request: ConsoleRequest) -> Response:
 
 def show_file(request: ConsoleRequest) -> Response:
     """The whole file, to edit."""
-    current = _of(request).current()
+    current = _source(request).current()
     return request.page("settings_file.html", version=current.version, text=_small(current.text), problems=())
 
 
@@ -75,48 +75,48 @@ def preview(request: ConsoleRequest) -> Response:
 
 
 def save(request: ConsoleRequest) -> Response:
-    """Stores a text that was shown as a difference."""
-    source, text = _of(request), _form_text(request)
+    """Stores a text. The person has seen what it changes (`preview`)."""
+    source, text = _source(request), _form_text(request)
     before = source.check(source.current().text)
     after = source.check(text)
     note = request.text("note", LONGEST_NOTE)
     source.save(text, expected=request.text("version", 50), actor=request.actor, note=note)
-    late = sections_of_process(request.opened.installation, before, after)
-    return request.go("settings", "history", said="settings-saved-restart" if late else "settings-saved")
+    restart = sections_of_process(request.opened.installation, before, after)
+    return request.go("settings", "history", said="settings-saved-restart" if restart else "settings-saved")
 
 
 def show_change(request: ConsoleRequest) -> Response:
     """The form for one setting."""
-    place = request.query.get("place", "name")
-    section, setting = _find(place)
-    text = _of(request).current().text
-    values = {each.place: each.text for shown in _shown(section, tomllib.loads(text)) for each in shown.values}
-    known = values.get(place, "")
-    return request.page("settings_change.html", setting=setting, place=place, value=known, problem="")
+    path = request.query.get("path", "name")
+    section, setting = _find(path)
+    text = _source(request).current().text
+    values = {each.path: each.text for shown in _shown(section, tomllib.loads(text)) for each in shown.values}
+    value = values.get(path, "")
+    return request.page("settings_change.html", setting=setting, path=path, value=value, problem="")
 
 
 def change(request: ConsoleRequest) -> Response:
     """Changes one setting in the text of the file, which keeps its comments, and shows the difference."""
-    place, given = request.text("place"), request.text("value", LONGEST_VALUE)
-    _, setting = _find(place)
-    current = _of(request).current()
+    path, value = request.text("path"), request.text("value", LONGEST_VALUE)
+    _, setting = _find(path)
+    current = _source(request).current()
     try:
-        changed = _changed(_small(current.text), place, given, setting)
+        changed = _changed(_small(current.text), path, value, setting)
     except (TOMLKitError, RecursionError, ValueError, KeyError, IndexError, TypeError) as problem:
         words = f"This is not a value of TOML. Write {setting.allowed}. ({type(problem).__name__})"
-        return request.page("settings_change.html", 422, setting=setting, place=place, value=given, problem=words)
-    return _preview(request, changed, current.version, f"{place} changed")
+        return request.page("settings_change.html", 422, setting=setting, path=path, value=value, problem=words)
+    return _preview(request, changed, current.version, f"{path} changed")
 
 
 def history(request: ConsoleRequest) -> Response:
     """The settings that the dealer has had, newest first."""
-    source = _of(request)
+    source = _source(request)
     return request.page("settings_history.html", records=source.history()[:100], current=source.current().number)
 
 
 def show_number(request: ConsoleRequest) -> Response:
     """Settings of the history, and what was changed since."""
-    source, number = _of(request), _number(request.params["number"])
+    source, number = _source(request), _number(request.params["number"])
     text, current = source.read(number), source.current()
     if text is None:
         not_found("There are no settings with this number.")
@@ -125,7 +125,7 @@ def show_number(request: ConsoleRequest) -> Response:
 
 
 def _preview(request: ConsoleRequest, text: str, version: str, note: str) -> Response:
-    source = _of(request)
+    source = _source(request)
     before = source.current().text
     try:
         source.check(text)
@@ -136,8 +136,8 @@ def _preview(request: ConsoleRequest, text: str, version: str, note: str) -> Res
     return request.page("settings_preview.html", lines=lines, text=text, version=version, note=note[:LONGEST_NOTE])
 
 
-def _of(request: ConsoleRequest) -> DealerSettings:
-    return settings_of(request.opened, request.of.profile.id)
+def _source(request: ConsoleRequest) -> DealerSettings:
+    return settings_of(request.opened, request.dealer.profile.id)
 
 
 def _form_text(request: ConsoleRequest) -> str:
@@ -160,44 +160,42 @@ def _number(text: str) -> int:
     return int(text)
 
 
-def _difference(before: str, after: str) -> Iterator[Line]:
+def _difference(before: str, after: str) -> Iterator[DiffLine]:
     """What changes between two texts, with lines around it."""
-    kinds = {"+": "added", "-": "removed", " ": "same", "@": "place"}
+    kinds = {"+": "added", "-": "removed", " ": "same", "@": "gap"}
     lines = unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=CONTEXT)
     for number, line in enumerate(lines):
         if number > 1:
-            yield Line(kinds[line[0]], line if line[0] == "@" else line[1:])
+            yield DiffLine(kinds[line[0]], line if line[0] == "@" else line[1:])
 
 
 def _shown(section: SettingsSection, data: Mapping[str, Any]) -> Iterator[Shown]:
-    """The section at each place of the file that has it. One that may be there once is shown also if it is missing."""
-    places = list(_places(section.path, data, ()))[:MOST_ENTRIES]
-    if not places and not section.repeated and all(part == part.lower() for part in section.path):
-        places = [(section.path, {})]
-    for place, values in places:
-        title = _place_text(place)
-        settings = (
-            Value(each, _toml(values.get(each.key)), _place_text((*place, each.key))) for each in section.settings
-        )
-        yield Shown(title, list(settings))
+    """A section, once for each of its tables in the file. One that is not repeated is shown even if it is missing."""
+    tables = list(_tables(section.path, data, ()))[:MOST_ENTRIES]
+    # A part in capital letters stands for any key.
+    if not tables and not section.repeated and all(part == part.lower() for part in section.path):
+        tables = [(section.path, {})]
+    for path, values in tables:
+        settings = [Value(each, _toml(values.get(each.key)), _dotted((*path, each.key))) for each in section.settings]
+        yield Shown(_dotted(path), settings)
 
 
-def _places(path: Sequence[str], value: Any, place: Place) -> Iterator[tuple[Place, Mapping[str, Any]]]:
-    """The tables at a path of the file. A part of the path in capital letters stands for any key."""
+def _tables(path: Sequence[str], value: Any, above: TomlPath) -> Iterator[tuple[TomlPath, Mapping[str, Any]]]:
+    """The tables at a path below `above`, with their paths. A part of it in capital letters stands for any key."""
     if isinstance(value, list):
         for number, entry in enumerate(value):
-            yield from _places(path, entry, (*place, number))
+            yield from _tables(path, entry, (*above, number))
     elif isinstance(value, dict) and not path:
-        yield place, value
+        yield above, value
     elif isinstance(value, dict):
         keys = [path[0]] if path[0].islower() or "_" in path[0] else list(value)
         for key in keys:
             if key in value:
-                yield from _places(path[1:], value[key], (*place, key))
+                yield from _tables(path[1:], value[key], (*above, key))
 
 
-def _place_text(place: Place) -> str:
-    return ".".join(map(str, place))
+def _dotted(path: TomlPath) -> str:
+    return ".".join(map(str, path))
 
 
 def _toml(value: Any) -> str:
@@ -211,26 +209,26 @@ def _toml(value: Any) -> str:
     return str(tomlkit.item(value).as_string())
 
 
-def _find(place: str) -> tuple[SettingsSection, DocumentedSetting]:
-    """The documentation of a setting at a place. Numbers are not part of a section's path."""
-    *path, key = [part for part in place.split(".") if not part.isdigit()] or [""]
-    found = (
+def _find(path_text: str) -> tuple[SettingsSection, DocumentedSetting]:
+    """The documentation of the setting with a path. Numbers are not part of a section's path."""
+    *path, key = [part for part in path_text.split(".") if not part.isdigit()] or [""]
+    settings = (
         (section, setting)
         for section in settings_sections()
         for setting in section.settings
         if setting.key == key and len(section.path) == len(path) and all(map(_is_part, section.path, path))
     )
-    return next(found, None) or not_found("There is no such setting.")
+    return next(settings, None) or not_found("There is no such setting.")
 
 
 def _is_part(named: str, part: str) -> bool:
     return named == part or named.isupper()
 
 
-def _changed(text: str, place: str, given: str, setting: DocumentedSetting) -> str:
-    """The text with another value at a place. An empty value removes the setting: then its default holds."""
+def _changed(text: str, path_text: str, value: str, setting: DocumentedSetting) -> str:
+    """The text with another value at a path. An empty value removes the setting: then its default holds."""
     document: Any = tomlkit.parse(text)
-    *path, key = place.split(".")
+    *path, key = path_text.split(".")
     table = document
     for part in path:
         if part.isdigit():
@@ -240,13 +238,13 @@ def _changed(text: str, place: str, given: str, setting: DocumentedSetting) -> s
         else:
             table[part] = tomlkit.table()
             table = table[part]
-    if not given:
+    if not value:
         table.pop(key, None)
     else:
-        table[key] = tomlkit.string(given) if _is_bare_text(given, setting) else tomlkit.value(given)
+        table[key] = tomlkit.string(value) if _is_bare_text(value, setting) else tomlkit.value(value)
     return tomlkit.dumps(document)
 
 
-def _is_bare_text(given: str, setting: DocumentedSetting) -> bool:
+def _is_bare_text(value: str, setting: DocumentedSetting) -> bool:
     """Whether a person wrote a text without quotes."""
-    return given[0] not in "\"'[{" and (setting.allowed.startswith("text") or setting.allowed.startswith('`"'))
+    return value[0] not in "\"'[{" and (setting.allowed.startswith("text") or setting.allowed.startswith('`"'))

@@ -14,11 +14,7 @@ from dealer_agent.console.words import BAD_INVITATION, TOO_MANY, WRONG_PASSKEY, 
 from dealer_agent.protocol.formats import normal_email
 from dealer_agent.server.tokens import hash_secret, new_token
 from dealer_agent.storage.console.people import find_by_email, find_person, note_sign_in
-from dealer_agent.storage.console.sign_ins import (
-    end_session,
-    find_invitation,
-    start_session,
-)
+from dealer_agent.storage.console.sign_ins import end_session, find_invitation, start_session
 from dealer_agent.storage.transaction import Transaction
 
 SIGN_INS_RULE = "sign_ins"
@@ -60,7 +56,7 @@ def by_password(request: ConsoleRequest) -> Response:
 
 def passkey_options(request: ConsoleRequest) -> Response:
     """What the browser needs to prove a passkey."""
-    return json_response(request.credentials.authentication_options(request.place, _SIGN_IN).encode())
+    return json_response(request.credentials.authentication_options(request.origin, _SIGN_IN).encode())
 
 
 def by_passkey(request: ConsoleRequest) -> Response:
@@ -68,7 +64,7 @@ def by_passkey(request: ConsoleRequest) -> Response:
     if wait := _wait(request):
         return problem_json(TOO_MANY.format(wait), 429)
     with request.opened.store.write(request.opened.owner, request.now) as tx:
-        person_id = request.credentials.find_by_passkey(tx, request.place, passkey_answer(request), _SIGN_IN)
+        person_id = request.credentials.find_by_passkey(tx, request.origin, passkey_answer(request), _SIGN_IN)
         if person_id is not None:
             _start(tx, request, person_id)
     if person_id is None:
@@ -151,7 +147,7 @@ def prove_by_password(request: ConsoleRequest) -> Response:
 
 def proof_options(request: ConsoleRequest) -> Response:
     """What the browser needs to prove a passkey of the person."""
-    return json_response(request.credentials.authentication_options(request.place, _purpose(request)).encode())
+    return json_response(request.credentials.authentication_options(request.origin, _purpose(request)).encode())
 
 
 def prove_by_passkey(request: ConsoleRequest) -> Response:
@@ -159,10 +155,10 @@ def prove_by_passkey(request: ConsoleRequest) -> Response:
     if wait := _wait(request):
         return problem_json(TOO_MANY.format(wait), 429)
     with request.opened.store.write(request.opened.owner, request.now) as tx:
-        found = request.credentials.find_by_passkey(tx, request.place, passkey_answer(request), _purpose(request))
-        if found == request.who.person_id:
+        person_id = request.credentials.find_by_passkey(tx, request.origin, passkey_answer(request), _purpose(request))
+        if person_id == request.who.person_id:
             prove(tx, request)
-    if found != request.who.person_id:
+    if person_id != request.who.person_id:
         return problem_json(WRONG_PASSKEY, 401)
     return go_json(_next(request))
 
@@ -194,14 +190,14 @@ def _wait(request: ConsoleRequest, email: str = "") -> int:
     # An address that must wait counts against no person: otherwise one address could keep anybody out.
     if wait is not None or not email:
         return wait or 0
-    # Who has a session proves again who they are, whatever strangers try.
+    # A person with a session has a limit of their own, so that strangers cannot use it up.
     name = email if request.session is None else f"{email} {request.session.session_id}"
     return limits.acquire(SIGN_INS_RULE, "person " + hashlib.sha256(name.encode()).hexdigest()) or 0
 
 
 def _next(request: ConsoleRequest) -> str:
-    given = request.query.get("next") or request.text("next")
-    return safe_next(given, request.console.root)
+    path = request.query.get("next") or request.text("next")
+    return safe_next(path, request.console.root)
 
 
 def _bad_invitation(request: ConsoleRequest) -> Response:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import msgspec
 from msgspec import UNSET
@@ -69,11 +69,11 @@ def list_(request: ConsoleRequest) -> Response:
     words = request.query.get("q", "").strip()[:LONGEST_QUERY]
     number = request.page_number()
     filters = Filters(query=words) if words else UNSET
-    found = request.service().dealer.catalogue.search(filters, (number - 1) * PAGE, PAGE)
-    units = [msgspec.json.decode(listing) for listing in found.listings]
-    with request.of.read(request.now) as tx:
+    page = request.service().dealer.catalogue.search(filters, (number - 1) * PAGE, PAGE)
+    units = [msgspec.json.decode(listing) for listing in page.listings]
+    with request.dealer.read(request.now) as tx:
         ends = held_until(tx, [unit["vehicle_id"] for unit in units])
-    return request.page("stock.html", units=units, held_until=ends, pages=Pages(number, found.total), words_asked=words)
+    return request.page("stock.html", units=units, held_until=ends, pages=Pages(number, page.total), words_asked=words)
 
 
 def show(request: ConsoleRequest) -> Response:
@@ -81,16 +81,16 @@ def show(request: ConsoleRequest) -> Response:
     vehicle_id = request.query.get("id", "")[:LONGEST_ID]
     listing = request.service().dealer.catalogue.find(vehicle_id=vehicle_id)
     seen = facts_of(listing.json) if isinstance(listing, Listing) else None
-    with request.of.read(request.now) as tx:
+    with request.dealer.read(request.now) as tx:
         held = find_held(tx, vehicle_id)
         hold = hold_of_vehicle(tx, vehicle_id)
         stock_number, unit = find_units(tx, [vehicle_id]).get(vehicle_id, (None, None))
         if seen is None and held is None and stock_number is None:
             not_found("No unit has this id. It may have left the stock some time ago.")
         changed_at = None if seen is None else parse_timestamp(seen.get("changed_at", ""))
-        origin = origin_of(tx, request.of, None if seen is None else seen.get("rooftop"), changed_at, held)
+        origin = origin_of(tx, request.dealer, None if seen is None else seen.get("rooftop"), changed_at, held)
     fed = None if unit is None else facts_of(msgspec.json.encode(unit))
-    about = None if held is None else held_document(request.of, held)
+    about = None if held is None else held_document(request.dealer, held)
     return request.page(
         "unit.html",
         vehicle_id=vehicle_id,
@@ -100,7 +100,7 @@ def show(request: ConsoleRequest) -> Response:
         fed=_facts(other_facts(fed, seen)),
         held=about,
         hold=hold,
-        hold_until=None if hold is None else request.of.local(hold.expires_at, (seen or {}).get("rooftop")),
+        hold_until=None if hold is None else request.dealer.local(hold.expires_at, (seen or {}).get("rooftop")),
         held_facts=_facts(other_facts(about["feed"], fed)) if about else [],
         can_release=held is not None and held.decision != "released" and all(d.is_releasable for d in held.doubts),
         can_hide=held is None or held.decision != "hidden",
@@ -120,7 +120,7 @@ def hide(request: ConsoleRequest) -> Response:
 
 def list_held(request: ConsoleRequest) -> Response:
     """The units that are held back, and those that a person hid."""
-    with request.of.read() as tx:
+    with request.dealer.read() as tx:
         held = held_units(tx)
     pages = Pages(request.page_number(), len(held))
     return request.page("held_units.html", held=held[pages.skip :][:PAGE], pages=pages, may_release=_may_release)
@@ -130,16 +130,16 @@ def list_problems(request: ConsoleRequest) -> Response:
     """The units for sale with a problem of one kind, each with its reason."""
     kind = PROBLEM_BY_ID.get(request.query.get("kind", PROBLEMS[0].id)) or not_found("There is no such problem.")
     service = request.service()
-    found = _problems(service, request)
-    with request.of.read() as tx:
+    problems = _problems(service, request)
+    with request.dealer.read() as tx:
         held = len(held_units(tx))
-    pages = Pages(request.page_number(), min(found[kind.id].count, MOST_FOUND))
-    reasons = dict(islice(found[kind.id].reasons.items(), pages.skip, pages.skip + PAGE))
+    pages = Pages(request.page_number(), min(problems[kind.id].count, MOST_FOUND))
+    reasons = dict(islice(problems[kind.id].reasons.items(), pages.skip, pages.skip + PAGE))
     return request.page(
         "stock_problems.html",
         kind=kind,
         kinds=PROBLEMS,
-        found=found,
+        problems=problems,
         held=held,
         units=_named(service.dealer.catalogue, reasons),
         pages=pages,
@@ -149,32 +149,32 @@ def list_problems(request: ConsoleRequest) -> Response:
 def _problems(service: Service, request: ConsoleRequest) -> Mapping[str, FoundUnits]:
     """The units with a problem. They are searched once for each stock and day."""
     dealer, loaded = service.dealer, service.loaded.stock
-    # A mark and not the catalogue itself: nothing may keep an old one.
-    today = request.of.local(request.now).date()
-    mark = (id(dealer.catalogue), dealer.stock_at, loaded, today)
-    kept = service.documents.get(_problems)
-    if kept is None or kept[0] != mark:
-        with request.of.read() as tx:
-            seen = list_old_units(tx, request.now - OLD_AFTER, MOST_FOUND)
+    # The id of the catalogue, because a reference would keep an old one in memory.
+    today = request.dealer.local(request.now).date()
+    key = (id(dealer.catalogue), dealer.stock_at, loaded, today)
+    cached = service.documents.get(_problems)
+    if cached is None or cached[0] != key:
+        with request.dealer.read() as tx:
+            old_units = list_old_units(tx, request.now - OLD_AFTER, MOST_FOUND)
         listings = dealer.catalogue.listings(range(len(dealer.catalogue)))
-        kept = service.documents[_problems] = (mark, problems_of(listings, request.of.settings.checks, seen, today))
-    found: Mapping[str, FoundUnits] = kept[1]
-    return found
+        problems = problems_of(listings, request.dealer.settings.checks, old_units, today)
+        cached = service.documents[_problems] = (key, problems)
+    return cast(Mapping[str, FoundUnits], cached[1])
 
 
 def _named(catalogue: Catalogue, reasons: Mapping[str, str]) -> list[tuple[str, str, str]]:
     """The id, the title and the reason of each unit."""
-    found = []
+    rows = []
     for vehicle_id, reason in reasons.items():
         listing = catalogue.find(vehicle_id=vehicle_id)
         seen = facts_of(listing.json) if isinstance(listing, Listing) else None
-        found.append((vehicle_id, _title(seen or {}, None, vehicle_id), reason))
-    return found
+        rows.append((vehicle_id, _title(seen or {}, None, vehicle_id), reason))
+    return rows
 
 
 def _decide(request: ConsoleRequest, decision: Decision) -> Response:
     vehicle_id = request.text("id", LONGEST_ID)
-    decide_unit(request.of, vehicle_id, decision, by=request.actor)
+    decide_unit(request.dealer, vehicle_id, decision, by=request.actor)
     return request.go("stock", "unit", id=vehicle_id, said=f"unit-{decision}")
 
 

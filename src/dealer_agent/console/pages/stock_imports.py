@@ -40,29 +40,31 @@ class Findings(NamedTuple):
 
 def history(request: ConsoleRequest) -> Response:
     """Imports, refused files, undos and decisions, the newest first, with what the checks said."""
-    with request.of.read() as tx:
-        found = import_history(tx, PAGE + 1, _before(request.query.get("before", "")))
-    entries = [(each, outcome_of(each), _beginning(each.findings)) for each in found[:PAGE]]
-    older = found[PAGE - 1].at.isoformat() if len(found) > PAGE else ""
+    with request.dealer.read() as tx:
+        records = import_history(tx, PAGE + 1, _before(request.query.get("before", "")))
+    entries = [(each, outcome_of(each), _beginning(each.findings)) for each in records[:PAGE]]
+    older = records[PAGE - 1].at.isoformat() if len(records) > PAGE else ""
     return request.page("imports.html", entries=entries, older=older)
 
 
 def entry(request: ConsoleRequest) -> Response:
     """One entry of the history, with the sentence of every check."""
     name = request.params["entry"]
-    with request.of.read() as tx:
+    with request.dealer.read() as tx:
         is_number = name.isascii() and name.isdigit() and len(name) < 12
-        found = find_import(tx, int(name)) if is_number else find_refused_import(tx, name)
-    if found is None:
+        record = find_import(tx, int(name)) if is_number else find_refused_import(tx, name)
+    if record is None:
         not_found("The history has no such entry.")
-    return request.page("import_entry.html", entry=found, outcome=outcome_of(found), findings=_fitting(found.findings))
+    return request.page(
+        "import_entry.html", entry=record, outcome=outcome_of(record), findings=_fitting(record.findings)
+    )
 
 
 def feeds(request: ConsoleRequest) -> Response:
     """The feeds of the settings with their states, and their newest files."""
-    warned = warned_feeds(request.of)
-    states = [(state, state_word(warned, state)) for state in states_of_feeds(request.of).values()]
-    with request.of.read() as tx:
+    warned = warned_feeds(request.dealer)
+    states = [(state, state_word(warned, state)) for state in states_of_feeds(request.dealer).values()]
+    with request.dealer.read() as tx:
         files = list_files(tx, None, MOST_FILES)
     return request.page("feeds.html", states=states, files=files)
 
@@ -72,17 +74,17 @@ def take_refused(request: ConsoleRequest) -> Response:
     feed = _feed_of(request, request.text("feed", 100))
     if feed is None:
         not_found("The settings do not have this feed any more.")
-    kept = find_refused(request.of.settings.folder, feed.name, request.text("file", 100))
-    if kept is None:
+    refused = find_refused(request.dealer.settings.folder, feed.name, request.text("file", 100))
+    if refused is None:
         refuse(FILE_IS_ELSEWHERE, title="The file is not here")
-    with kept.path.open("rb") as content:
-        facts = StagedFacts(name=kept.name, by=request.actor, at=request.now, feed=feed.name)
-        return _tried(request, stage(request.of.settings.folder, content, facts))
+    with refused.path.open("rb") as content:
+        facts = StagedFacts(name=refused.name, by=request.actor, at=request.now, feed=feed.name)
+        return _tried(request, stage(request.dealer.settings.folder, content, facts))
 
 
 def show_upload(request: ConsoleRequest) -> Response:
     """The form for a feed file."""
-    return request.page("import_file.html", feeds=request.of.settings.feeds, layouts=LAYOUT_NAMES)
+    return request.page("import_file.html", feeds=request.dealer.settings.feeds, layouts=LAYOUT_NAMES)
 
 
 def upload(request: ConsoleRequest) -> Response:
@@ -101,8 +103,8 @@ def upload(request: ConsoleRequest) -> Response:
         rooftops=tuple(request.form.get("rooftop", ())),
     )
     # Raises for a rooftop that the dealer does not have, before anything is kept.
-    how_to_import(request.of, facts.name, feed, facts.rooftops, layout)
-    return _tried(request, stage(request.of.settings.folder, request.upload.file, facts))
+    how_to_import(request.dealer, facts.name, feed, facts.rooftops, layout)
+    return _tried(request, stage(request.dealer.settings.folder, request.upload.file, facts))
 
 
 def show_staged(request: ConsoleRequest) -> Response:
@@ -144,7 +146,7 @@ def import_staged(request: ConsoleRequest) -> Response:
     if refused and not reason:
         refuse("Write down why you accept what the checks found. Nothing was changed.")
     thread = start_import(
-        request.of,
+        request.dealer,
         staged,
         _how(request, staged),
         dry_run=False,
@@ -169,7 +171,7 @@ def discard(request: ConsoleRequest) -> Response:
 def show_undo(request: ConsoleRequest) -> Response:
     """What an undo of the last import would change."""
     try:
-        done = undo_last_import(request.of, dry_run=True)
+        done = undo_last_import(request.dealer, dry_run=True)
     except NothingToUndo as problem:
         return request.page("undo_import.html", undone=None, counts_of={}, problem=str(problem))
     return request.page("undo_import.html", undone=done.undone, counts_of=counts_of_undo(done), problem="")
@@ -180,13 +182,13 @@ def undo(request: ConsoleRequest) -> Response:
     revision = request.text("revision", 12)
     if not (revision.isascii() and revision.isdigit()):
         refuse("Open the page again: it says which import would be undone.")
-    undo_last_import(request.of, revision=int(revision), dry_run=False)
+    undo_last_import(request.dealer, revision=int(revision), dry_run=False)
     return request.go("stock", "history", said="import-undone")
 
 
 def _tried(request: ConsoleRequest, staged: StagedFile) -> Response:
     """Starts the dry run, and leads to its page."""
-    thread = start_import(request.of, staged, _how(request, staged), dry_run=True)
+    thread = start_import(request.dealer, staged, _how(request, staged), dry_run=True)
     if thread is not None:
         thread.join(WAIT_SECONDS)
     return request.go("stock", "import", staged.file_id)
@@ -195,16 +197,16 @@ def _tried(request: ConsoleRequest, staged: StagedFile) -> Response:
 def _how(request: ConsoleRequest, staged: StagedFile) -> FileImport:
     facts = staged.facts
     feed = _feed_of(request, facts.feed or "")
-    return how_to_import(request.of, facts.name, feed, facts.rooftops, facts.layout)
+    return how_to_import(request.dealer, facts.name, feed, facts.rooftops, facts.layout)
 
 
 def _feed_of(request: ConsoleRequest, name: str) -> FeedSettings | None:
-    return next((feed for feed in request.of.settings.feeds if feed.name == name), None)
+    return next((feed for feed in request.dealer.settings.feeds if feed.name == name), None)
 
 
 def _staged(request: ConsoleRequest) -> StagedFile:
     """The staged file of the path."""
-    staged = find_staged(request.of.settings.folder, request.params["file"], request.now)
+    staged = find_staged(request.dealer.settings.folder, request.params["file"], request.now)
     if staged is None:
         not_found(FILE_IS_GONE)
     return staged
@@ -221,15 +223,15 @@ def _before(text: str) -> datetime | None:
 
 def _beginning(findings: Iterable[FeedFinding]) -> Findings:
     """The first findings of an import, for a list of imports."""
-    found = list(findings)
-    return Findings(found[:_SENTENCES], max(0, len(found) - _SENTENCES))
+    listed = list(findings)
+    return Findings(listed[:_SENTENCES], max(0, len(listed) - _SENTENCES))
 
 
 def _fitting(findings: Iterable[FeedFinding]) -> Findings:
     """The findings that fit into a page, with their rows."""
-    found, used = list(findings), 0
-    for number, finding in enumerate(found):
+    listed, used = list(findings), 0
+    for number, finding in enumerate(listed):
         used += len(finding.sentence) + sum(map(len, finding.rows)) + len(finding.accepted_why)
         if used > _MOST_TEXT:
-            return Findings(found[:number], len(found) - number)
-    return Findings(found, 0)
+            return Findings(listed[:number], len(listed) - number)
+    return Findings(listed, 0)

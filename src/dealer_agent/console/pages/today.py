@@ -21,13 +21,13 @@ from dealer_agent.storage.transaction import Transaction
 DAYS = 7
 """Leads that came earlier are not called new any more."""
 SHOWN = 10
-"""The most rows of each part."""
+"""The most rows of each section."""
 SHOWN_VISITS = 25
 """The list of the day has all."""
 
 
 class Need(NamedTuple):
-    """Something that needs a person: a sentence, and the page that settles it, if the person may open it."""
+    """Something that needs a person: a sentence, and the page to act on it, if the person may open it."""
 
     sentence: str
     label: str
@@ -35,27 +35,27 @@ class Need(NamedTuple):
 
 
 def show(request: ConsoleRequest) -> Response:
-    """What waits. Names are masked."""
+    """The page. Names of customers are masked."""
     rooftops = lead_rows.rooftops_of(request)
-    today = request.of.local(request.now).date()
-    start, end = request.of.start_of(today), request.of.start_of(today + timedelta(days=1))
-    since = request.of.start_of(today - timedelta(days=DAYS - 1))
+    today = request.dealer.local(request.now).date()
+    start, end = request.dealer.start_of(today), request.dealer.start_of(today + timedelta(days=1))
+    since = request.dealer.start_of(today - timedelta(days=DAYS - 1))
     unmarked = LeadFilter(since=since, mark="none", rooftops=rooftops)
-    parked = LeadFilter(state="undeliverable", rooftops=rooftops)
+    undeliverable = LeadFilter(state="undeliverable", rooftops=rooftops)
     sees_visits = request.may(Act.SEE_VISITS)
-    with request.of.read(request.now) as tx:
+    with request.dealer.read(request.now) as tx:
         new = [lead for lead in find_leads(tx, unmarked, SHOWN + 1).leads if lead.erased_at is None]
         return request.page(
             "today.html",
             needs=_needs(request, tx),
             new=lead_rows.rows_of(request, tx, new[:SHOWN]),
             new_count=count_unmarked(tx, since, rooftops),
-            parked=lead_rows.rows_of(request, tx, find_leads(tx, parked, SHOWN).leads),
+            undeliverable=lead_rows.rows_of(request, tx, find_leads(tx, undeliverable, SHOWN).leads),
             today=today,
             visits=visits.rows_of(request, list_timed(tx, start, end, rooftops=rooftops, most=SHOWN_VISITS))
             if sees_visits
             else [],
-            asked=visits.rows_of(
+            visits_without_time=visits.rows_of(
                 request, list_waiting(tx, tx.now - visits.WAITING_SINCE, rooftops=rooftops, most=SHOWN)
             )
             if sees_visits
@@ -66,16 +66,16 @@ def show(request: ConsoleRequest) -> Response:
 
 
 def _needs(request: ConsoleRequest, tx: Transaction) -> list[Need]:
-    """What needs a person: what is wrong now, the open alerts about other things, held units, and quarantine."""
-    settings, zone = request.of.settings, request.of.profile.timezone
+    """The alert conditions that hold now, the other open alerts, held units, and leads in quarantine."""
+    settings, zone = request.dealer.settings, request.dealer.profile.timezone
     seen = observe_dealer(tx, settings.alerts, read_check(tx), settings.folder)
     states = [
-        AlertState(condition, started_at=tx.now, **found._asdict())
+        AlertState(condition, started_at=tx.now, **observation._asdict())
         for condition, observations in seen.items()
-        for found in observations
+        for observation in observations
     ]
     states += [each for each in read_alerts(tx) if each.is_open and each.condition not in (*seen, "leads_quarantined")]
-    needs = [Need(sentence_of(each, zone), *_settled_at(request, each.condition)) for each in states]
+    needs = [Need(sentence_of(each, zone), *_action_on(request, each.condition)) for each in states]
     if (held := count_held(tx)) and request.may(Act.SEE_STOCK):
         words = "1 unit is held back" if held == 1 else f"{held:,} units are held back"
         needs.append(
@@ -88,8 +88,8 @@ def _needs(request: ConsoleRequest, tx: Transaction) -> list[Need]:
     return needs
 
 
-def _settled_at(request: ConsoleRequest, condition: str) -> tuple[str, str | None]:
-    """The words of the link to the page that settles a condition, and its path."""
+def _action_on(request: ConsoleRequest, condition: str) -> tuple[str, str | None]:
+    """The label of the link to the page where a person acts on a condition, and its path."""
     if condition.startswith("feed_"):
         return "Look at the feeds", request.url("stock", "feeds") if request.may(Act.SEE_STOCK) else None
     if condition.startswith("deliveries_"):

@@ -43,20 +43,20 @@ class VisitRow(NamedTuple):
     has_begun: bool
 
 
-def rows_of(request: ConsoleRequest, found: Sequence[ListedVisit]) -> list[VisitRow]:
+def rows_of(request: ConsoleRequest, visits: Sequence[ListedVisit]) -> list[VisitRow]:
     """The rows of a list of visits."""
     return [
         VisitRow(
-            each.appointment,
-            request.of.local(each.appointment.starts_at, each.appointment.rooftop),
-            request.of.local(each.appointment.ends_at, each.appointment.rooftop),
-            VISITS.get(each.appointment.kind, "visit"),
-            None if each.customer is None else short(name_of(each.customer), LONGEST),
-            short(vehicle_of(each.vehicle) or "", LONGEST),
-            request.may(Act.OPEN_LEAD) and request.sees(each.lead_rooftop),
-            each.appointment.state_at(request.now) in POSSIBLE["close"],
+            listed.appointment,
+            request.dealer.local(listed.appointment.starts_at, listed.appointment.rooftop),
+            request.dealer.local(listed.appointment.ends_at, listed.appointment.rooftop),
+            VISITS.get(listed.appointment.kind, "visit"),
+            None if listed.customer is None else short(name_of(listed.customer), LONGEST),
+            short(vehicle_of(listed.vehicle) or "", LONGEST),
+            request.may(Act.OPEN_LEAD) and request.sees(listed.lead_rooftop),
+            listed.appointment.state_at(request.now) in POSSIBLE["close"],
         )
-        for each in found
+        for listed in visits
     ]
 
 
@@ -67,56 +67,56 @@ def show(request: ConsoleRequest) -> Response:
         first -= timedelta(days=first.weekday())
     rooftops, chosen = _rooftops(request)
     most, page = IN_A_WEEK if is_week else ON_A_PAGE, request.page_number()
-    with request.of.read(request.now) as tx:
-        found = list_timed(
+    with request.dealer.read(request.now) as tx:
+        visits = list_timed(
             tx,
-            request.of.start_of(first, chosen),
-            request.of.start_of(first + (WEEK if is_week else timedelta(days=1)), chosen),
+            request.dealer.start_of(first, chosen),
+            request.dealer.start_of(first + (WEEK if is_week else timedelta(days=1)), chosen),
             rooftops=rooftops,
             most=most + 1,
             skip=(page - 1) * most,
         )
         waiting = list_waiting(tx, tx.now - WAITING_SINCE, rooftops=rooftops, most=ON_A_PAGE)
-    shown = rows_of(request, found[:most])
-    request.record_access("visits", leads=len({each.appointment.lead_id for each in found[:most] if each.customer}))
+    rows = rows_of(request, visits[:most])
+    request.record_access("visits", leads=len({each.appointment.lead_id for each in visits[:most] if each.customer}))
     days = [first + timedelta(days=number) for number in range(7 if is_week else 1)]
     return request.page(
         "visits.html",
-        days=[(day, [row for row in shown if _day_of(request, row, chosen) == day]) for day in days],
+        days=[(day, [row for row in rows if _day_of(request, row, chosen) == day]) for day in days],
         waiting=rows_of(request, waiting),
         first=first,
         is_week=is_week,
         before=first - (WEEK if is_week else timedelta(days=1)),
         after=first + (WEEK if is_week else timedelta(days=1)),
         chosen=chosen,
-        rooftops=[each.name for each in request.of.profile.rooftops if request.sees(each.name)],
+        rooftops=[each.name for each in request.dealer.profile.rooftops if request.sees(each.name)],
         page=page,
-        more=len(found) > most,
+        more=len(visits) > most,
     )
 
 
 def _day_of(request: ConsoleRequest, row: VisitRow, rooftop: str | None) -> date | None:
     """The day of a visit on the clock by which the page divides the days: that of the rooftop, or of the dealer."""
-    starts = request.of.local(row.starts, rooftop)
+    starts = request.dealer.local(row.starts, rooftop)
     return None if starts is None else starts.date()
 
 
 def _day(request: ConsoleRequest) -> date:
     """The day of the query; today if it is not a day, or too far away for a calendar."""
-    today = request.of.local(request.now).date()
+    today = request.dealer.local(request.now).date()
     try:
-        given = date.fromisoformat(request.query.get("day", ""))
+        day = date.fromisoformat(request.query.get("day", ""))
     except ValueError:
         return today
-    return given if abs((given - today).days) < 10_000 else today
+    return day if abs((day - today).days) < 10_000 else today
 
 
 def _rooftops(request: ConsoleRequest) -> tuple[tuple[str, ...], str | None]:
     """The rooftops whose visits are shown (empty: all), and the one that the query names."""
     named = request.query.get("rooftop", "")
-    known = next((each.name for each in request.of.profile.rooftops if each.name == named), None)
-    if known is not None and request.sees(known):
-        return (known,), known
+    rooftop = next((each.name for each in request.dealer.profile.rooftops if each.name == named), None)
+    if rooftop is not None and request.sees(rooftop):
+        return (rooftop,), rooftop
     return rooftops_of(request), None
 
 
@@ -127,17 +127,17 @@ def arrange(request: ConsoleRequest) -> Response:
     """Books a visit for a lead."""
     lead_id, time, kind = request.params["lead"], _time(request), request.text("kind", 40)
     rooftop = _rooftop(request, request.text("rooftop", 200))
-    known = next((each for each in VISITS if each == kind), None)
+    visit_kind = next((each for each in VISITS if each == kind), None)
 
     def work(tx: Transaction, context: IntakeContext) -> VisitChange:
         require_lead(request, tx, lead_id)
-        if known is None:
+        if visit_kind is None:
             refuse("Choose the kind of the visit.")
         if time is None:
             refuse("Choose a time.")
         log_access(tx, request.actor, "console: visit arranged", lead_id=lead_id, leads=1)
         changes = VisitChanges(tx, context, _notifies(request))
-        return changes.arrange(lead_id, known, time, None if rooftop is None else rooftop.name)
+        return changes.arrange(lead_id, visit_kind, time, None if rooftop is None else rooftop.name)
 
     return _done(request, write(request, work))
 
@@ -213,13 +213,13 @@ def _is_forced(request: ConsoleRequest) -> bool:
 
 def _time(request: ConsoleRequest) -> ChosenTime | None:
     """The time of the form, on the clock of the rooftop; None without one."""
-    given, minutes = request.text("at", 40), request.text("minutes", 10)
+    text, minutes = request.text("at", 40), request.text("minutes", 10)
     if minutes and not (minutes.isascii() and minutes.isdigit() and 15 <= int(minutes) <= 480):
         refuse("A visit takes 15 to 480 minutes.")
-    if not given:
+    if not text:
         return None
     try:
-        start = datetime.fromisoformat(given)
+        start = datetime.fromisoformat(text)
     except ValueError:
         refuse("Write the time as 2026-03-04 10:30.")
     length = timedelta(minutes=int(minutes)) if minutes else None
@@ -230,7 +230,7 @@ def _rooftop(request: ConsoleRequest, name: str) -> DealerRooftop | None:
     """The rooftop of the form, which the person sees; None for that of the lead."""
     if not name:
         return None
-    found = next((each for each in request.of.profile.rooftops if each.name == name), None)
-    if found is None or not request.sees(found.name):
+    rooftop = next((each for each in request.dealer.profile.rooftops if each.name == name), None)
+    if rooftop is None or not request.sees(rooftop.name):
         refuse("Choose one of your rooftops.")
-    return found
+    return rooftop

@@ -267,14 +267,14 @@ class _Work:
         """Gives each waiting file its result. Stops at a file that must wait."""
         try:
             for waiting in await asyncio.to_thread(waiting_files, self.settings.folder, self.feed.name):
-                file = await self._finished(waiting)
+                file = await self._finish(waiting)
                 await asyncio.to_thread(keep, waiting, file.state, self.feed.keep_days)
                 self.collected.files.append(file)
         except ImportInterrupted as problem:
             self.collected.problem = str(problem)
             await self.write(note_file_problem, self.claimed, str(problem))
 
-    async def _finished(self, waiting: WaitingFile) -> FeedFile:
+    async def _finish(self, waiting: WaitingFile) -> FeedFile:
         """Gives a waiting file its result: unchanged since the last import, failed too often, or imported now."""
         content_hash = await asyncio.to_thread(waiting.content_hash)
         file = await self.write(
@@ -297,12 +297,12 @@ class _Work:
             async with self.of_dealer, self.one_import:
                 await self.write(count_attempt, self.claimed, file)
                 await self._import(waiting, file)
-        found = await asyncio.to_thread(self._find, file)
-        if found.state == "imported":
+        imported = await asyncio.to_thread(self._find, file)
+        if imported.state == "imported":
             self.claimed = self.claimed._replace(imported_hash=content_hash)
-            if findings := await asyncio.to_thread(self._findings, found):
-                self.collected.warnings[found.file_id] = findings
-        return found
+            if findings := await asyncio.to_thread(self._findings, imported):
+                self.collected.warnings[imported.file_id] = findings
+        return imported
 
     def _findings(self, file: FeedFile) -> tuple[FeedFinding, ...]:
         """What the checks said about a file that was imported now."""
@@ -312,9 +312,9 @@ class _Work:
 
     def _find(self, file: FeedFile) -> FeedFile:
         with self.store.read(self.dealer_id) as tx:
-            found = find_file(tx, file.feed, file.file_id)
-        assert found is not None, "only old files with a result are forgotten"
-        return found
+            stored = find_file(tx, file.feed, file.file_id)
+        assert stored is not None, "only old files with a result are forgotten"
+        return stored
 
     async def _import(self, waiting: WaitingFile, file: FeedFile) -> None:
         """Imports a file in a process of its own, which stores the result. Raises ImportInterrupted."""

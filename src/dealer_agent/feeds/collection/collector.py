@@ -20,7 +20,7 @@ log = structlog.get_logger()
 MOST_AT_ONCE = 16
 """The feeds that a process collects at the same time. Most of the time, a collection waits for a server."""
 MOST_OF_DEALER = 4
-"""The same for the feeds of one dealer."""
+"""The feeds of one dealer that a process collects at the same time."""
 SCAN_SECONDS = 60.0
 """How often the process of an installation looks into the incoming folders of all dealers."""
 
@@ -60,8 +60,8 @@ class FeedJobs:
             return []
         if self.opened.installation.only is None:
             self._scan_at = time.monotonic() + SCAN_SECONDS
-        found = self.opened.feed_folders()
-        return [JobKey(dealer_id, FEED, name) for dealer_id, folder in found for name in feeds_with_files(folder)]
+        folders = self.opened.feed_folders()
+        return [JobKey(dealer_id, FEED, name) for dealer_id, folder in folders for name in feeds_with_files(folder)]
 
     async def _collect(self, job: Job) -> Next:
         """Collects the files of a feed, imports them, and logs the result of each."""

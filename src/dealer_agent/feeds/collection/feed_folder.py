@@ -99,9 +99,9 @@ def keep(file: WaitingFile, state: FileState, keep_days: int) -> None:
     if keep_days == 0:
         file.path.unlink(missing_ok=True)
         return
-    kept = file.path.parent.with_name("refused" if state in ("refused", "failed") else "kept")
-    kept.mkdir(mode=0o700, exist_ok=True)
-    file.path.rename(kept / file.path.name)
+    folder = file.path.parent.with_name("refused" if state in ("refused", "failed") else "kept")
+    folder.mkdir(mode=0o700, exist_ok=True)
+    file.path.rename(folder / file.path.name)
 
 
 def delete_old_files(
@@ -148,8 +148,8 @@ def delete_surplus(dealer_folder: Path, kept_bytes: int, dealer_bytes: int, leas
     """
     kept = []
     for folder in _feed_folders(dealer_folder):
-        found = sorted(each for name in ("refused", "kept") for each in _kept_files(folder / name))
-        kept += _within(found, kept_bytes, MOST_KEPT)
+        files = sorted(each for name in ("refused", "kept") for each in _kept_files(folder / name))
+        kept += _within(files, kept_bytes, MOST_KEPT)
     if kept:
         total, on_disk = sum(each.size for each in kept), _left_on_disk(dealer_folder, least_free)
         # What is deleted is free.
@@ -213,14 +213,14 @@ def _kept_files(folder: Path) -> Iterator[_KeptFile]:
             yield _KeptFile(folder.name == "kept", path.name, path.lstat().st_size, path)
 
 
-def _within(found: list[_KeptFile], most_bytes: int, most_files: int) -> list[_KeptFile]:
+def _within(files: list[_KeptFile], most_bytes: int, most_files: int) -> list[_KeptFile]:
     """Deletes the first files until the rest is within bounds. Returns the rest."""
-    total = sum(each.size for each in found)
-    for position, each in enumerate(found):
-        if total <= most_bytes and len(found) - position <= most_files:
-            return found[position:]
-        each.path.unlink(missing_ok=True)
-        total -= each.size
+    total = sum(file.size for file in files)
+    for position, file in enumerate(files):
+        if total <= most_bytes and len(files) - position <= most_files:
+            return files[position:]
+        file.path.unlink(missing_ok=True)
+        total -= file.size
     return []
 
 

@@ -13,11 +13,11 @@ from dealer_agent.config.feeds import FolderSource
 from dealer_agent.feeds.collection.source import (
     Arrivals,
     FeedSourceError,
-    Fetched,
+    FetchResult,
     Seen,
     finish_file,
     is_temporary,
-    part_file,
+    temporary_file,
 )
 
 MOST_FILES = 100
@@ -44,26 +44,26 @@ class WatchedFolder:
         self._settle_seconds = settings.settle_seconds
         self._below = below
 
-    async def fetch(self, _seen: Seen, arrivals: Arrivals) -> Fetched:
+    async def fetch(self, _seen: Seen, arrivals: Arrivals) -> FetchResult:
         """Moves the complete files into the incoming folder. See FeedSource."""
-        found = await asyncio.to_thread(self._list)
-        if not found:
-            return Fetched()
+        listed = await asyncio.to_thread(self._list)
+        if not listed:
+            return FetchResult()
         await asyncio.sleep(self._settle_seconds)
         again = set(await asyncio.to_thread(self._list))
         taken, size = [], 0
-        for each in found:
-            if each not in again:
+        for file in listed:
+            if file not in again:
                 continue
-            if each.size > arrivals.most_bytes:
+            if file.size > arrivals.most_bytes:
                 raise FeedSourceError(
-                    f"the file {each.path.name} has more than {arrivals.most_bytes >> 20:,} MiB: remove it, or raise "
+                    f"the file {file.path.name} has more than {arrivals.most_bytes >> 20:,} MiB: remove it, or raise "
                     "max_mib"
                 )
-            arrivals.check(each.size, size)
-            taken.append(await asyncio.to_thread(_take, each.path, arrivals.incoming))
-            size += each.size
-        return Fetched(tuple(taken))
+            arrivals.check(file.size, size)
+            taken.append(await asyncio.to_thread(_take, file.path, arrivals.incoming))
+            size += file.size
+        return FetchResult(tuple(taken))
 
     def _list(self) -> list[_Found]:
         """The files that nobody writes, the oldest first. Raises FeedSourceError."""
@@ -71,7 +71,7 @@ class WatchedFolder:
             raise FeedSourceError(
                 f"the folder {self._folder.name} is outside the dealer's own folder: set path to a folder inside it"
             )
-        found = []
+        files = []
         try:
             with os.scandir(self._folder) as entries:
                 for entry in entries:
@@ -79,19 +79,19 @@ class WatchedFolder:
                         continue
                     about = entry.stat(follow_symlinks=False)
                     if stat.S_ISREG(about.st_mode):
-                        found.append(_Found(about.st_ctime_ns, about.st_size, Path(entry.path)))
+                        files.append(_Found(about.st_ctime_ns, about.st_size, Path(entry.path)))
         except FileNotFoundError:
             raise FeedSourceError(f"there is no folder {self._folder}: make it, or change path") from None
         except OSError as error:
             raise FeedSourceError(
                 f"the folder {self._folder} cannot be read: {error.strerror}; give this user access"
             ) from None
-        return sorted(found)[:MOST_FILES]
+        return sorted(files)[:MOST_FILES]
 
 
 def _take(file: Path, incoming: Path) -> Path:
     """Moves a file into the incoming folder. After a kill, the file is in at least one of the two folders."""
-    part = part_file(incoming)
+    temporary = temporary_file(incoming)
     try:
         try:
             return finish_file(file, file.name, incoming)
@@ -99,12 +99,12 @@ def _take(file: Path, incoming: Path) -> Path:
             if error.errno != errno.EXDEV:
                 raise
         # The folder is on another file system.
-        shutil.copyfile(file, part, follow_symlinks=False)
-        part.chmod(0o600)
-        taken = finish_file(part, file.name, incoming)
+        shutil.copyfile(file, temporary, follow_symlinks=False)
+        temporary.chmod(0o600)
+        taken = finish_file(temporary, file.name, incoming)
         file.unlink()
     except OSError as error:
-        part.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise FeedSourceError(
             f"the file {file.name} cannot be moved out of its folder: {error.strerror}; allow this user to write there"
         ) from None

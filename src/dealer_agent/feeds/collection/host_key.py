@@ -44,13 +44,13 @@ def fingerprint(key: asyncssh.SSHKey) -> str:
 
 def _create(path: Path) -> None:
     """Writes a new key. If another process has just written one, that one stays."""
-    made = path.with_name(f".{path.name}.{os.getpid()}.new")
-    made.unlink(missing_ok=True)
-    with new_private_file(made) as file:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
+    temporary.unlink(missing_ok=True)
+    with new_private_file(temporary) as file:
         file.write(asyncssh.generate_private_key(ALGORITHM).export_private_key())
     try:
         # A link, because a rename would replace the key of another process.
         with suppress(FileExistsError):
-            os.link(made, path)
+            os.link(temporary, path)
     finally:
-        made.unlink()
+        temporary.unlink()

@@ -49,7 +49,7 @@ KEY_EXCHANGES = (
     "ecdh-sha2-nistp521",
     "diffie-hellman-group14-sha256",
 )
-"""Without the groups that cost the server much time before a client has logged in."""
+"""The key exchanges, without those that cost the server much time before a client has logged in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,20 +124,19 @@ class UploadServer:
     async def look_up(self, user: str) -> Account | None:
         """The account of this name, after a time that does not tell whether it exists."""
         loop = asyncio.get_running_loop()
-        found, _ = await asyncio.gather(
+        account, _ = await asyncio.gather(
             loop.run_in_executor(self._lookups, self.find_account, user), asyncio.sleep(LOOKUP_SECONDS)
         )
-        return found
+        return account
 
     async def is_password(self, account: Account | None, password: str) -> bool:
         """Whether this is the password of the account. Without an account or a password, the work is the same."""
         begin = time.monotonic()
-        known = account.password_hash if account is not None else None
-        loop = asyncio.get_running_loop()
-        fits = await loop.run_in_executor(
-            self._passwords, is_password, password[:LONGEST_PASSWORD], known or NO_PASSWORD
+        password_hash = account.password_hash if account is not None else None
+        fits = await asyncio.get_running_loop().run_in_executor(
+            self._passwords, is_password, password[:LONGEST_PASSWORD], password_hash or NO_PASSWORD
         )
-        if fits and known is not None and len(password) <= LONGEST_PASSWORD:
+        if fits and password_hash is not None and len(password) <= LONGEST_PASSWORD:
             return True
         await asyncio.sleep(begin + REFUSAL_SECONDS - time.monotonic())
         return False
@@ -259,10 +258,10 @@ class Client(asyncssh.SSHServer):
         """Called by asyncssh when the client has logged in. Opens the folder of its account."""
         assert self._connection is not None
         assert self._lookup is not None
-        user, found = self._lookup
+        user, account = self._lookup
         # The account of the name that asyncssh has seen proof for, whatever other names the client has tried.
         assert user == self._connection.get_extra_info("username")
-        self._account = found.result()
+        self._account = account.result()
         assert self._account is not None
         self._note_activity()
         self._server.limits.log_in(self)

@@ -19,7 +19,7 @@ from dealer_agent.encryption.private_files import advice, is_open_to_others
 from dealer_agent.feeds.collection.source import (
     Arrivals,
     FeedSourceError,
-    Fetched,
+    FetchResult,
     Seen,
     is_temporary,
     store,
@@ -29,7 +29,7 @@ from dealer_agent.outgoing.addresses import AddressRefused, AddressRule
 from dealer_agent.outgoing.connections import connect
 
 LOGIN_SECONDS = 30.0
-"""For the connection, and again for the login."""
+"""How long the connection may take, and then the login."""
 MOST_LISTED = 10_000
 """The most entries of a remote folder that are read."""
 MOST_LOOKS = 6
@@ -62,7 +62,7 @@ class SftpServer:
         self._secrets = secrets
         self._rule = rule
 
-    async def fetch(self, seen: Seen, arrivals: Arrivals) -> Fetched:
+    async def fetch(self, seen: Seen, arrivals: Arrivals) -> FetchResult:
         """Fetches the newest file if it is another one than last time. See FeedSource."""
         try:
             async with time_limit(self._settings.timeout_seconds), self._session() as client:
@@ -77,17 +77,17 @@ class SftpServer:
                 f"the connection to the server failed ({type(error).__name__}): ask its owner if this goes on"
             ) from None
 
-    async def _fetch(self, client: asyncssh.SFTPClient, seen: Seen, arrivals: Arrivals) -> Fetched:
+    async def _fetch(self, client: asyncssh.SFTPClient, seen: Seen, arrivals: Arrivals) -> FetchResult:
         """Stores the newest file of the server, unless it was fetched before. Raises FeedSourceError."""
-        found = await self._newest(client)
-        if found is None or found.state() == seen.get(_NEWEST):
-            return Fetched(seen=seen)
-        found = await self._complete(client, found)
-        arrivals.check(found.size)
-        if found.size == 0:
+        newest = await self._newest(client)
+        if newest is None or newest.state() == seen.get(_NEWEST):
+            return FetchResult(seen=seen)
+        newest = await self._complete(client, newest)
+        arrivals.check(newest.size)
+        if newest.size == 0:
             raise FeedSourceError("the file is empty: ask the server's owner")
-        file = await store(_content(client, found), posixpath.basename(found.path), arrivals)
-        return Fetched((file,), {_NEWEST: found.state()})
+        file = await store(_content(client, newest), posixpath.basename(newest.path), arrivals)
+        return FetchResult((file,), {_NEWEST: newest.state()})
 
     async def _newest(self, client: asyncssh.SFTPClient) -> _Remote | None:
         """The newest file that fits the path; None if no file fits a pattern. Raises asyncssh.Error."""
@@ -103,18 +103,18 @@ class SftpServer:
             name = entry.filename if isinstance(entry.filename, str) else entry.filename.decode(errors="replace")
             is_file = entry.attrs.permissions is None or stat.S_ISREG(entry.attrs.permissions)
             if is_file and fnmatchcase(name, pattern) and not is_temporary(name):
-                found = _remote(posixpath.join(folder, name), entry.attrs)
-                newest = found if newest is None else max(newest, found)
+                candidate = _remote(posixpath.join(folder, name), entry.attrs)
+                newest = candidate if newest is None else max(newest, candidate)
         return newest
 
-    async def _complete(self, client: asyncssh.SFTPClient, found: _Remote) -> _Remote:
+    async def _complete(self, client: asyncssh.SFTPClient, file: _Remote) -> _Remote:
         """The file, as soon as it does not change between two looks. Raises FeedSourceError and asyncssh.Error."""
         for _ in range(MOST_LOOKS):
             await sleep(self._settings.settle_seconds)
-            again = _remote(found.path, await client.stat(found.path))
-            if again == found:
-                return found
-            found = again
+            changed = _remote(file.path, await client.stat(file.path))
+            if changed == file:
+                return file
+            file = changed
         raise FeedSourceError("somebody still writes the file: the next fetch tries again")
 
     @asynccontextmanager
@@ -229,13 +229,13 @@ def _remote(path: str, attrs: asyncssh.SFTPAttrs) -> _Remote:
     return _Remote(int(attrs.mtime or 0), path, int(attrs.size or 0))
 
 
-async def _content(client: asyncssh.SFTPClient, found: _Remote) -> AsyncGenerator[bytes, None]:
+async def _content(client: asyncssh.SFTPClient, file: _Remote) -> AsyncGenerator[bytes, None]:
     """The content of the file, in pieces. Raises FeedSourceError if it changes meanwhile, and asyncssh.Error."""
     size = 0
-    async with client.open(found.path, "rb") as remote:
-        while size <= found.size and (piece := await remote.read(_PIECE)):
+    async with client.open(file.path, "rb") as remote:
+        while size <= file.size and (piece := await remote.read(_PIECE)):
             assert isinstance(piece, bytes), "opened in binary mode"
             size += len(piece)
             yield piece
-    if size != found.size or _remote(found.path, await client.stat(found.path)) != found:
+    if size != file.size or _remote(file.path, await client.stat(file.path)) != file:
         raise FeedSourceError("the file changed while it was fetched: the next fetch tries again")

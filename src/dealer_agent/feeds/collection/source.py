@@ -1,8 +1,8 @@
 """Where the files of a feed come from, and how a file arrives in the feed's incoming folder.
 
-A source fetches files (`FeedSource`). It writes a file below a temporary name (`part_file`) and then gives it its final
-name (`finish_file`). From then on it is complete, and the collector takes it, also after a kill. The collector never
-reads a file with a temporary name.
+A source fetches files (`FeedSource`). It writes a file under a temporary name (`temporary_file`), and then gives it its
+final name (`finish_file`). From then on it is complete, and the collector takes it, also after a kill. The collector
+never reads a file with a temporary name.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ TEMPORARY_SUFFIXES = (".part", ".tmp", ".filepart", ".crdownload")
 """The ends of the names of files that somebody still writes. Names that begin with a dot are temporary too."""
 
 _LONGEST_NAME = 150
-"""In bytes. A file system takes 255."""
+"""Bytes. File systems take names of up to 255 bytes."""
 
 
 NO_ROOM = (
@@ -45,7 +45,7 @@ class FeedSourceError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class FetchResult:
     """The result of a fetch. Without `files`, nothing has changed.
 
     `files` are complete files in the incoming folder, the oldest first. `seen` is for the next fetch. The collector
@@ -82,7 +82,7 @@ class Arrivals:
 class FeedSource(Protocol):
     """A place that the collector fetches files from. It is made from the settings of one feed, with its secrets."""
 
-    async def fetch(self, seen: Seen, arrivals: Arrivals, /) -> Fetched:
+    async def fetch(self, seen: Seen, arrivals: Arrivals, /) -> FetchResult:
         """Fetches the new complete files into the incoming folder, each with `store` or `finish_file`.
 
         `seen` is the result of the last fetch that ended well; at first it is empty. The source calls `arrivals.check`
@@ -110,22 +110,22 @@ async def store(pieces: AsyncGenerator[bytes, None], name: str, arrivals: Arriva
 
     Errors of `pieces` pass through. They leave nothing in the folder.
     """
-    part = await asyncio.to_thread(part_file, arrivals.incoming)
+    temporary = await asyncio.to_thread(temporary_file, arrivals.incoming)
     size = 0
     try:
-        with part.open("xb") as file:
+        with temporary.open("xb") as file:
             async with aclosing(pieces):
                 async for piece in pieces:
                     size += len(piece)
                     arrivals.check(size)
                     await asyncio.to_thread(file.write, piece)
-        return await asyncio.to_thread(finish_file, part, name, arrivals.incoming)
+        return await asyncio.to_thread(finish_file, temporary, name, arrivals.incoming)
     except OSError as error:
         raise FeedSourceError(
             f"the file cannot be stored: {error.strerror}; look at the disk of this machine"
         ) from None
     finally:
-        part.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def incoming_folder(dealer_folder: Path, feed: str) -> Path:
@@ -133,7 +133,7 @@ def incoming_folder(dealer_folder: Path, feed: str) -> Path:
     return dealer_folder / "feeds" / feed / "incoming"
 
 
-def part_file(incoming: Path) -> Path:
+def temporary_file(incoming: Path) -> Path:
     """A new temporary path in the incoming folder, which is made if needed. Write the file there."""
     incoming.mkdir(mode=0o700, parents=True, exist_ok=True)
     return incoming / f".{secrets.token_hex(8)}.part"

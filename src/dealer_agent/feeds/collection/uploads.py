@@ -1,6 +1,6 @@
 """The files that the vendor of one feed uploads: their bounds, and when a file is complete. No network.
 
-A file is written below a temporary name in the feed's incoming folder. It gets its name in the folder `uploads` of the
+A file is written under a temporary name in the feed's incoming folder. It gets its name in the folder `uploads` of the
 feed when the client closes it. From there the folder source takes it (`folder_source`), unless its name is a temporary
 one: then the client has to rename it first.
 
@@ -27,12 +27,12 @@ from dealer_agent.feeds.collection.feed_folder import (
     uploads_folder,
     waiting_entries,
 )
-from dealer_agent.feeds.collection.source import finish_file, is_temporary, part_file
+from dealer_agent.feeds.collection.source import finish_file, is_temporary, temporary_file
 
 MOST_UNFINISHED = 8
 """Files of an account that are open, or that wait for their final name."""
 MOST_GAPS = 256
-"""Clients send several parts of a file at once, so parts may arrive out of order."""
+"""The most gaps in a file. Clients send several ranges of bytes at once, which may arrive out of order."""
 TOO_MANY_BYTES = "Too many bytes already wait to be imported: try again later"
 _BYTES_BETWEEN_SCANS = 8 << 20
 
@@ -55,18 +55,18 @@ class UploadLimits:
 class Upload(FileIO):
     """An open file that is not complete, and the name that its client gave it. A new temporary file is made for it.
 
-    `parts` are the ranges of bytes that were written: sorted, with gaps between them. A file is damaged when a part of
-    it was refused: a client may close it all the same. The process holds a lock on the file, so that another process
-    can see that it is not abandoned.
+    `ranges` are the bytes that were written, as (start, end): sorted, with gaps between them. A file is damaged when a
+    write was refused: a client may close it all the same. The process holds a lock on the file, so that another
+    process can see that it is not abandoned.
     """
 
-    def __init__(self, part: Path, client_name: str) -> None:
-        """Creates and locks the file `part`, which gets the bytes. `parts` are the ranges that have arrived."""
-        super().__init__(part, "xb", opener=lambda path, flags: os.open(path, flags, 0o600))
+    def __init__(self, temporary: Path, client_name: str) -> None:
+        """Creates and locks the file `temporary`, which gets the bytes."""
+        super().__init__(temporary, "xb", opener=lambda path, flags: os.open(path, flags, 0o600))
         fcntl.flock(self, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        self.part = part
+        self.temporary = temporary
         self.client_name = client_name
-        self.parts: list[tuple[int, int]] = []
+        self.ranges: list[tuple[int, int]] = []
         self.is_damaged = False
 
     @property
@@ -77,19 +77,19 @@ class Upload(FileIO):
     @property
     def is_whole(self) -> bool:
         """Whether every byte from the first to the last was written."""
-        return self.parts == [(0, self.size)] and not self.is_damaged
+        return self.ranges == [(0, self.size)] and not self.is_damaged
 
     def add(self, start: int, end: int) -> None:
         """Notes that these bytes were written."""
-        touching = [each for each in self.parts if each[0] <= end and start <= each[1]]
+        touching = [each for each in self.ranges if each[0] <= end and start <= each[1]]
         for each in touching:
-            self.parts.remove(each)
+            self.ranges.remove(each)
             start, end = min(start, each[0]), max(end, each[1])
-        insort(self.parts, (start, end))
+        insort(self.ranges, (start, end))
 
     def discard(self) -> None:
         """Deletes the file."""
-        self.part.unlink(missing_ok=True)
+        self.temporary.unlink(missing_ok=True)
         self.close()
 
 
@@ -123,7 +123,7 @@ class UploadFolder:
                 )
             if self._used_bytes >= self._most_bytes:
                 raise asyncssh.SFTPQuotaExceeded(TOO_MANY_BYTES)
-            upload = Upload(part_file(self._incoming), name)
+            upload = Upload(temporary_file(self._incoming), name)
             self._open.add(upload)
             return upload
 
@@ -142,7 +142,7 @@ class UploadFolder:
             if size > upload.size:
                 raise asyncssh.SFTPOpUnsupported("The size of an open file cannot be set: send its bytes instead")
             upload.truncate(size)
-            upload.parts = [(start, min(end, size)) for start, end in upload.parts if start < size]
+            upload.ranges = [(start, min(end, size)) for start, end in upload.ranges if start < size]
 
     def close(self, upload: Upload) -> None:
         """The client has sent the whole file. Raises SFTPError if it is not whole; then it is deleted. Raises OSError.
@@ -159,7 +159,7 @@ class UploadFolder:
                         "Bytes are missing, so the file is not imported: send the whole file again"
                     )
                 os.fsync(upload.fileno())
-                self._rename(upload.part, upload.client_name, was_complete=False)
+                self._rename(upload.temporary, upload.client_name, was_complete=False)
             finally:
                 upload.discard()
 
@@ -199,7 +199,7 @@ class UploadFolder:
             raise asyncssh.SFTPQuotaExceeded(
                 f"The file has more than {self._limits.file_bytes} bytes: send the units for sale only"
             )
-        if len(upload.parts) > MOST_GAPS:
+        if len(upload.ranges) > MOST_GAPS:
             raise asyncssh.SFTPFailure("The file has too many gaps: send it from its beginning to its end")
         self._make_room(max(0, end - upload.size))
         rest = memoryview(data)
@@ -240,10 +240,10 @@ class UploadFolder:
         for folder in (self._incoming, self.path):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         delete_unnamed_uploads(self._incoming.parent)
-        own = {upload.part.name for upload in self._open}
+        own = {upload.temporary.name for upload in self._open}
         for entry in waiting_entries(self._incoming.parent):
-            is_part = Path(entry).parent == self._incoming and entry.name.endswith(".part")
-            if is_part and entry.name not in own and _delete_abandoned(Path(entry)):
+            is_upload = Path(entry).parent == self._incoming and entry.name.endswith(".part")
+            if is_upload and entry.name not in own and _delete_abandoned(Path(entry)):
                 continue
             with suppress(FileNotFoundError):  # The collector has just taken it.
                 self._used_bytes += entry.stat(follow_symlinks=False).st_size
@@ -255,12 +255,12 @@ class UploadFolder:
         return files
 
 
-def _delete_abandoned(part: Path) -> bool:
-    """Deletes a part that no process holds open. A killed process holds nothing."""
+def _delete_abandoned(temporary: Path) -> bool:
+    """Deletes a temporary file that no process has locked. A killed process has no locks."""
     try:
-        with FileIO(part, "r", opener=lambda path, flags: os.open(path, flags | os.O_NOFOLLOW)) as file:
+        with FileIO(temporary, "r", opener=lambda path, flags: os.open(path, flags | os.O_NOFOLLOW)) as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            part.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
     except FileNotFoundError:
         return True
     except BlockingIOError:

@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from dealer_agent.config.feeds import UrlSource
 from dealer_agent.dealers.profile_checks import is_this_machine
-from dealer_agent.feeds.collection.source import Arrivals, FeedSourceError, Fetched, Seen, store, time_limit
+from dealer_agent.feeds.collection.source import Arrivals, FeedSourceError, FetchResult, Seen, store, time_limit
 from dealer_agent.outgoing.addresses import AddressRefused, AddressRule
 from dealer_agent.outgoing.connections import http_client
 
@@ -38,7 +38,7 @@ class FeedUrl:
         self._rule = rule
         self._redirect_rule = redirect_rule
 
-    async def fetch(self, seen: Seen, arrivals: Arrivals) -> Fetched:
+    async def fetch(self, seen: Seen, arrivals: Arrivals) -> FetchResult:
         """Fetches the file if it has changed. See FeedSource."""
         try:
             async with time_limit(self._settings.timeout_seconds):
@@ -55,29 +55,29 @@ class FeedUrl:
                 f"the connection to the server failed ({type(error).__name__}): check address, or ask its owner"
             ) from None
 
-    async def _fetch(self, seen: Seen, arrivals: Arrivals) -> Fetched:
+    async def _fetch(self, seen: Seen, arrivals: Arrivals) -> FetchResult:
         """Follows redirects itself: each address is checked, and another host gets no password."""
         conditions = {"If-None-Match": seen.get("etag"), "If-Modified-Since": seen.get("modified")}
-        asked = {name: value for name, value in conditions.items() if value}
+        sent = {name: value for name, value in conditions.items() if value}
         url, rule, cookies = self._settings.address, self._rule, CookieJar()
         for _ in range(MOST_REDIRECTS + 1):
             async with (
                 http_client(rule, cookies=cookies, timeout=_IDLE_SECONDS, trust_env=False) as client,
-                client.stream("GET", url, headers=self._headers(url, asked)) as response,
+                client.stream("GET", url, headers=self._headers(url, sent)) as response,
             ):
                 if response.status_code in _REDIRECTS and "location" in response.headers:
                     url, rule = str(httpx.URL(url).join(response.headers["location"])), self._redirect_rule
                     continue
-                if response.status_code == httpx.codes.NOT_MODIFIED and asked:
-                    return Fetched(seen=seen)
+                if response.status_code == httpx.codes.NOT_MODIFIED and sent:
+                    return FetchResult(seen=seen)
                 if response.status_code != httpx.codes.OK:
                     advice = _ADVICE.get(response.status_code, "try again later, or ask the server's owner")
                     raise FeedSourceError(f"the server answered with the status {response.status_code}; {advice}")
                 name = unquote(urlsplit(url).path).rpartition("/")[2] or "feed"
                 file = await store(_unpacked(response, arrivals), name, arrivals)
-                found = {"etag": response.headers.get("etag"), "modified": response.headers.get("last-modified")}
-                kept = {key: value for key, value in found.items() if value and len(value) <= _LONGEST_VALIDATOR}
-                return Fetched((file,), kept)
+                headers = {"etag": response.headers.get("etag"), "modified": response.headers.get("last-modified")}
+                validators = {key: text for key, text in headers.items() if text and len(text) <= _LONGEST_VALIDATOR}
+                return FetchResult((file,), validators)
         raise FeedSourceError(f"the server redirects more than {MOST_REDIRECTS} times: check address")
 
     def _headers(self, url: str, conditions: Mapping[str, str]) -> dict[str, str]:

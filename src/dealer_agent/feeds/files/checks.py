@@ -264,9 +264,9 @@ class CheckRun:
         """The findings in the order of `CHECKS`. A warning that a refusal repeats is left out."""
         order = list(CHECK_BY_ID)
         refused = {finding.sentence for finding in self._findings if finding.action == "refuse"}
-        kept = [found for found in self._findings if found.action == "refuse" or found.sentence not in refused]
-        unique = {found.sentence: found for found in reversed(kept)}
-        return tuple(sorted(unique.values(), key=lambda found: order.index(found.check)))
+        kept = [finding for finding in self._findings if finding.action == "refuse" or finding.sentence not in refused]
+        unique = {finding.sentence: finding for finding in reversed(kept)}
+        return tuple(sorted(unique.values(), key=lambda finding: order.index(finding.check)))
 
 
 _EACH_DAY = frozenset(
@@ -280,8 +280,8 @@ _EACH_DAY = frozenset(
 
 def new_findings(findings: Iterable[FeedFinding], earlier: Iterable[FeedFinding]) -> tuple[FeedFinding, ...]:
     """The findings without the warnings about each file that the `earlier` file of the feed had, but for numbers."""
-    known = {_without_numbers(finding) for finding in earlier}
-    return tuple(each for each in findings if each.check not in _EACH_DAY or _without_numbers(each) not in known)
+    usual = {_without_numbers(finding) for finding in earlier}
+    return tuple(each for each in findings if each.check not in _EACH_DAY or _without_numbers(each) not in usual)
 
 
 def _without_numbers(finding: FeedFinding) -> tuple[str, str]:

@@ -141,8 +141,8 @@ class FileCounts:
             model = (unit.make, unit.model)
             first = self._shared[member].setdefault(hash(address), model)
             self._sharing[member] += first != model
-            if found := _VIN_IN_ADDRESS.search(address):
-                self._count(f"{member} with the VIN of another unit", found[0] != unit.vin)
+            if match := _VIN_IN_ADDRESS.search(address):
+                self._count(f"{member} with the VIN of another unit", match[0] != unit.vin)
 
     def _check_row_before(self, unit: Unit) -> None:
         """Counts values that a spreadsheet has filled down or moved. Cars have common prices, and not common miles."""
@@ -174,9 +174,9 @@ class FileCounts:
 
     def _count(self, what: str, is_odd: bool) -> None:
         """Notes that a unit was checked, and the result."""
-        found = self._odd.setdefault(what, [0, 0])
-        found[0] += is_odd
-        found[1] += 1
+        counts = self._odd.setdefault(what, [0, 0])
+        counts[0] += is_odd
+        counts[1] += 1
 
     def share(self, member: str) -> float:
         """The share of the units that have a value of a member."""
@@ -287,7 +287,7 @@ class Comparison:
             check_run.share("texts_moved", moved, len(pairs), member=member)
 
     def check(self, check_run: CheckRun, file: FileCounts, unchanged: int, scale: float) -> None:
-        """The findings. `unchanged` units were not compared. Of the others, one in `scale` was."""
+        """Adds the findings. `unchanged` units were not compared. One in `scale` of the other units was compared."""
 
         def numbers(member: str, counts: list[int]) -> tuple[int, int]:
             """How many units `counts` has for a member, and how many units had a value of it."""
@@ -327,7 +327,7 @@ def _text_of(unit: Unit) -> str:
     return " ".join(text for text in (unit.model, unit.trim, unit.description) if isinstance(text, str))
 
 
-class StockChange(NamedTuple):
+class ImportEffect(NamedTuple):
     """How an import changes the units for sale in its scope.
 
     `for_sale` units become `after`. `changed` units are known, and buyers see a change. `comparison` has one in `scale`
@@ -350,7 +350,7 @@ def check_feed(
     check_run: CheckRun,
     feed: ParsedFeed,
     file: FileCounts,
-    change: StockChange,
+    change: ImportEffect,
     *,
     last: FeedShape | None,
     unknown_rooftops: int,

@@ -11,7 +11,15 @@ from typing import NamedTuple, TextIO
 
 from dealer_agent.feeds.files.decoding import Opener, open_text
 from dealer_agent.feeds.files.feed import MOST_CELL, MOST_COLUMNS, MOST_LINE, MOST_NAME, MOST_ROWS, FeedError
-from dealer_agent.feeds.files.layouts import CARSFORSALE, Columns, Layout, layout_of, named_layout, understand
+from dealer_agent.feeds.files.layouts import (
+    CARSFORSALE,
+    Columns,
+    Layout,
+    layout_of,
+    may_be_header,
+    named_layout,
+    understand,
+)
 from dealer_agent.feeds.files.values import VIN_SHAPE
 
 _DELIMITERS = ",\t;|"
@@ -120,10 +128,10 @@ def _has_literal_quotes(start: str, delimiter: str) -> bool:
 def _first_rows(start: str, delimiter: str, most: int) -> list[list[str]]:
     """The first rows, up to one that cannot be read: `start` may end inside a row, and `delimiter` is a guess."""
     rows = _rows(io.StringIO(start, newline=""), delimiter, literal=_has_literal_quotes(start, delimiter))
-    found: list[list[str]] = []
+    cells: list[list[str]] = []
     with suppress(FeedError):
-        found.extend(row.cells for row in islice(rows, most))
-    return found
+        cells.extend(row.cells for row in islice(rows, most))
+    return cells
 
 
 def _is_carsforsale(rows: list[list[str]]) -> bool:
@@ -154,7 +162,7 @@ def _find_header(start: str, delimiter: str, layout: Layout | None, columns: Map
     """The first of the first rows that names units: a title, or `sep=;`, may be above it."""
     for above, row in enumerate(_first_rows(start, delimiter, _TITLE_ROWS + 1)):
         names = [name[:MOST_NAME] for name in row]
-        if fits := _header_fits(names, layout, columns):
+        if may_be_header(names, columns) and (fits := _header_fits(names, layout, columns)):
             return _Header(above, fits, names)
     return _Header(0, 0, [])
 
@@ -183,10 +191,10 @@ def read_table(
         start = _without_lines(start, above)
         layout = layout_of(header, "delimited", layout, columns)
     elif layout in (None, CARSFORSALE) and (
-        found := next((mark for mark in _DELIMITERS if _is_carsforsale(_first_rows(start, mark, 5))), None)
+        separator := next((mark for mark in _DELIMITERS if _is_carsforsale(_first_rows(start, mark, 5))), None)
     ):
         header = list(CARSFORSALE.header)
-        layout, delimiter = CARSFORSALE, found
+        layout, delimiter = CARSFORSALE, separator
     else:
         next(_rows(open_text(feed, encoding), ",", literal=False), None)  # Raises FeedError for a line without an end.
         raise FeedError(

@@ -37,8 +37,8 @@ class KnownUnit(NamedTuple):
     sold_at: datetime | None
 
 
-class Placed(NamedTuple):
-    """A row with its vehicle id in the stock; `position` is the row's position in the file, from 0.
+class PlannedRow(NamedTuple):
+    """A row of the file with its vehicle id in the stock. `position` counts the rows of the file from 0.
 
     `known` is the unit as the stock has it: None for a new one.
     """
@@ -57,11 +57,11 @@ class Plan:
     units for sale that keep their facts.
     """
 
-    added: list[Placed] = field(default_factory=list)
-    changed: list[Placed] = field(default_factory=list)
-    back: list[Placed] = field(default_factory=list)
+    added: list[PlannedRow] = field(default_factory=list)
+    changed: list[PlannedRow] = field(default_factory=list)
+    back: list[PlannedRow] = field(default_factory=list)
     unchanged: list[str] = field(default_factory=list)
-    refreshed: list[Placed] = field(default_factory=list)
+    refreshed: list[PlannedRow] = field(default_factory=list)
     sold: list[KnownUnit] = field(default_factory=list)
     known_at: Mapping[int, KnownUnit] = field(default_factory=dict)
     ids: Collection[str] = ()
@@ -77,7 +77,7 @@ class Plan:
         self.held = [unit for unit in for_sale if unit.vehicle_id not in leaving]
         self.sold += [unit for unit in for_sale if unit.vehicle_id in leaving]
         for name in ("added", "changed", "back", "refreshed"):
-            setattr(self, name, [placed for placed in getattr(self, name) if placed.position not in positions])
+            setattr(self, name, [row for row in getattr(self, name) if row.position not in positions])
         ids = {unit.vehicle_id for unit in known}
         self.unchanged = [vehicle_id for vehicle_id in self.unchanged if vehicle_id not in ids]
         self.after -= len(positions) - len(self.held)
@@ -101,15 +101,15 @@ def plan_import(known: Sequence[KnownUnit], rows: Sequence[FileUnit], outside: C
         if unit is None:
             vehicle_id = _free_id(row.vehicle_id, taken)
             taken.add(vehicle_id)
-            plan.added.append(Placed(vehicle_id, position))
+            plan.added.append(PlannedRow(vehicle_id, position))
         elif unit.sold_at is not None:
-            plan.back.append(Placed(unit.vehicle_id, position, unit))
+            plan.back.append(PlannedRow(unit.vehicle_id, position, unit))
         elif unit.digest != row.digest:
-            plan.changed.append(Placed(unit.vehicle_id, position, unit))
+            plan.changed.append(PlannedRow(unit.vehicle_id, position, unit))
         else:
             plan.unchanged.append(unit.vehicle_id)
             if unit.document_hash != row.document_hash:
-                plan.refreshed.append(Placed(unit.vehicle_id, position, unit))
+                plan.refreshed.append(PlannedRow(unit.vehicle_id, position, unit))
     named = {unit.vehicle_id for unit in matches.values()}
     in_scope = [unit for unit in known if unit.sold_at is None and unit.vehicle_id not in outside]
     plan.sold = [unit for unit in in_scope if unit.vehicle_id not in named]

@@ -140,17 +140,17 @@ def _from_lines(text: str) -> list[Record]:
 
 def _from_html(text: str) -> list[Record]:
     """Records in the JSON scripts of an HTML page, such as JSON-LD."""
-    found: list[Any] = []
+    vehicles: list[Any] = []
     counts = _Counts()
     for block in _scripts(text):
         counts.add(block)
         try:
-            found.extend(_vehicles_in(_load(block), 0))
+            vehicles.extend(_vehicles_in(_load(block), 0))
         except (ValueError, RecursionError):
             continue
-    if not found:
+    if not vehicles:
         raise FeedError(_without_vehicles(text))
-    return _numbered(found)
+    return _numbered(vehicles)
 
 
 def _without_vehicles(page: str) -> str:
@@ -184,14 +184,14 @@ def _vehicles(document: Any) -> list[Any]:
 
     Raises FeedError if there are none, except in an empty list.
     """
-    found = _vehicles_in(document, 0)
+    vehicles = _vehicles_in(document, 0)
     is_empty = document == [] or (isinstance(document, dict) and any(document.get(name) == [] for name in _LISTS))
-    if not found and not is_empty:
+    if not vehicles and not is_empty:
         raise FeedError(
             "The JSON holds no vehicle with a VIN or a stock number. Give an array of vehicles, or an object with one"
             ' under "vehicles".'
         )
-    return found
+    return vehicles
 
 
 def _names_unit(item: object) -> bool:
@@ -213,8 +213,8 @@ def _vehicles_in(node: Any, depth: int) -> list[Any]:
     if _names_unit(node):
         return [node]
     for name in _LISTS:
-        if name in node and (found := _vehicles_in(node[name], depth + 1)):
-            return found
+        if name in node and (vehicles := _vehicles_in(node[name], depth + 1)):
+            return vehicles
     return [vehicle for value in node.values() for vehicle in _vehicles_in(value, depth + 1)]
 
 
@@ -237,10 +237,10 @@ def flattened(members: dict[str, Any], withheld: dict[str, None]) -> dict[str, l
 
     Withheld members are left out, and the first of them are added to `withheld`. At most `MOST_VALUES` texts are read.
     """
-    found: dict[str, list[str]] = {}
+    texts: dict[str, list[str]] = {}
     for path, text in islice(_walk("", members, 0, withheld), MOST_VALUES):
-        found.setdefault(path, []).append(text)
-    return found
+        texts.setdefault(path, []).append(text)
+    return texts
 
 
 def _walk(path: str, node: Any, depth: int, withheld: dict[str, None]) -> Iterator[tuple[str, str]]:
@@ -284,13 +284,13 @@ def _scalar(value: object) -> Scalar | None:
 
 
 def _scalars(members: dict[str, Any]) -> dict[str, Scalar]:
-    found: dict[str, Scalar] = {}
+    scalars: dict[str, Scalar] = {}
     for name, value in members.items():
         tidy = line(name, 64)
         scalar = _scalar(value)
-        if tidy and scalar is not None and not path_is_withheld(name) and len(found) < _MOST:
-            found[tidy] = scalar
-    return found
+        if tidy and scalar is not None and not path_is_withheld(name) and len(scalars) < _MOST:
+            scalars[tidy] = scalar
+    return scalars
 
 
 def structured_members(members: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -298,21 +298,21 @@ def structured_members(members: dict[str, Any]) -> tuple[dict[str, Any], list[st
 
     `extras` are the scalar members whose names the protocol does not define.
     """
-    found: dict[str, Any] = {}
+    structured: dict[str, Any] = {}
     row_problems: list[str] = []
     others = members.get("other_attributes")
-    if isinstance(others, dict) and (kept := _scalars(others)):
-        found["other_attributes"] = kept
+    if isinstance(others, dict) and (scalars := _scalars(others)):
+        structured["other_attributes"] = scalars
     unknown = {name: value for name, value in members.items() if fold(name) and fold(name) not in _KNOWN}
     if extras := _scalars(unknown):
-        found["extras"] = extras
+        structured["extras"] = extras
     if "fees" in members and members["fees"] is not None:
         fees = _fees(members["fees"])
         if fees is None:
             row_problems.append("fees: not understood; give a list of {name, amount} in whole dollars.")
         else:
-            found["fees"] = fees
-    return found, row_problems
+            structured["fees"] = fees
+    return structured, row_problems
 
 
 def _fees(value: object) -> tuple[Fee, ...] | None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.resources import files
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -82,8 +82,8 @@ GENERIC = Layout(
 def _layouts() -> dict[str, Layout]:
     text = files("dealer_agent.feeds.files").joinpath("layouts.toml").read_text("utf-8")
     tables = msgspec.toml.decode(text, type=dict[str, dict[str, Any]])
-    known = (msgspec.convert({"name": name, **table}, Layout) for name, table in tables.items())
-    return {layout.name: layout for layout in (CANONICAL, *known, GENERIC)}
+    named = (msgspec.convert({"name": name, **table}, Layout) for name, table in tables.items())
+    return {layout.name: layout for layout in (CANONICAL, *named, GENERIC)}
 
 
 LAYOUTS: Mapping[str, Layout] = _layouts()
@@ -128,12 +128,28 @@ def with_columns(layout: Layout, columns: Mapping[str, str]) -> Layout:
 
 def canonical_names(names: Sequence[str], columns: Mapping[str, str]) -> list[str]:
     """The names of a file's columns, with the names of the canonical layout for those of `columns`."""
-    known = {fold(column): member for column, member in columns.items()}
-    return [known.get(fold(name), name) for name in names]
+    member_of = {fold(column): member for column, member in columns.items()}
+    return [member_of.get(fold(name), name) for name in names]
 
 
 _MORE = 1.5
 """The generic layout is used if it understands this many times the columns that the best named layout names."""
+
+
+_OF_A_UNIT: Final = ("vin", "stock")
+"""The fields that identify a unit."""
+_UNIT_COLUMNS: Final = frozenset(
+    name for layout in LAYOUTS.values() for field in _OF_A_UNIT for name in layout.folded.get(field, ())
+)
+
+
+def may_be_header(names: Sequence[str], columns: Mapping[str, str]) -> bool:
+    """Whether any layout, with the columns of `with_columns`, can find units below these names.
+
+    `understand` decides. This costs a twentieth of it, and most rows that are tried are not headers.
+    """
+    own = (fold(column) for column, member in columns.items() if member in _OF_A_UNIT)
+    return not _UNIT_COLUMNS.union(own).isdisjoint(map(fold, names))
 
 
 @dataclass(frozen=True)
@@ -152,7 +168,7 @@ class Columns:
     @property
     def names_units(self) -> bool:
         """Whether a column identifies units."""
-        return "vin" in self.fields or "stock" in self.fields
+        return not self.fields.keys().isdisjoint(_OF_A_UNIT)
 
 
 def _sources(layout: Layout) -> tuple[Layout, ...]:
@@ -166,7 +182,7 @@ def _claims(source: Layout, by_name: Mapping[str, list[int]]) -> Iterator[tuple[
     for field, columns in source.folded.items():
         yield field, [index for name in columns for index in by_name.get(name, ())]
     for pattern, field in source.patterns:
-        yield field, sorted(i for name, found in by_name.items() if re.fullmatch(pattern, name) for i in found)
+        yield field, sorted(i for name, indexes in by_name.items() if re.fullmatch(pattern, name) for i in indexes)
 
 
 def understand(names: Sequence[str], layout: Layout) -> Columns:

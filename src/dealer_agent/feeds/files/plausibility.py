@@ -144,10 +144,11 @@ class Bounds(Struct, frozen=True, kw_only=True):
 
     def doubt_of(self, unit: Unit, this_year: int) -> Doubt | None:
         """What is implausible about a unit, judged by itself."""
-        if isinstance(unit.selling_price, int) and (found := self._doubt_of_price(unit, unit.selling_price, this_year)):
-            return found
-        if isinstance(unit.mileage, int) and (found := _doubt_of_mileage(unit, unit.mileage, this_year)):
-            return found
+        price, mileage = unit.selling_price, unit.mileage
+        if isinstance(price, int) and (of_price := self._doubt_of_price(unit, price, this_year)):
+            return of_price
+        if isinstance(mileage, int) and (of_mileage := _doubt_of_mileage(unit, mileage, this_year)):
+            return of_mileage
         texts = [text[:_BEGINNING] for text in (unit.stock, unit.make, unit.model, unit.description) if text]
         # Seldom true, and faster than the regular expression.
         joined = "\n".join(texts).lower()

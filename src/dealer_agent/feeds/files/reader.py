@@ -133,8 +133,8 @@ class _Tally:
         if len(self._filled) > _MOST_PATTERNS:
             self._add_up_filled()
         for member, (example, text) in reading.misread.items():
-            found = self.misread.setdefault(member, _Misread(line, example))
-            found.row_problems.add(RowProblem(line, reading.identifier, text))
+            misread = self.misread.setdefault(member, _Misread(line, example))
+            misread.row_problems.add(RowProblem(line, reading.identifier, text))
         key = reading.identifier
         if key is None:
             assert reading.refused is not None, "a row without an identifier is refused with a reason"
@@ -193,8 +193,8 @@ class _Tally:
     def line(self, outcome: int) -> int:
         return -outcome if outcome < 0 else self.units.line(outcome)
 
-    def feed(self, layout: Layout, encoding: str, delimiter: str | None, columns: "_Named", signs: Signs) -> ParsedFeed:
-        """The result, after the last row was added."""
+    def end(self, layout: Layout, encoding: str, delimiter: str | None, columns: "_Named", signs: Signs) -> ParsedFeed:
+        """Returns the feed that was read. Call it after the last row was added."""
         if self.on_progress is not None:
             self.on_progress(self.total, self.total)
         self._add_up_filled()
@@ -216,8 +216,8 @@ class _Tally:
             sold=tuple(sold.first),
             warnings=tuple(warnings.first),
             repeated_vins=tuple(
-                Repeat(key, (*found, self.line(self.outcomes[key])))
-                for key, found in sorted(self.earlier.items(), key=itemgetter(1))[:MOST_REPORTED]
+                Repeat(key, (*lines, self.line(self.outcomes[key])))
+                for key, lines in sorted(self.earlier.items(), key=itemgetter(1))[:MOST_REPORTED]
             ),
             columns={member: self._use_of(member, names) for member, names in columns.fields.items()},
             columns_not_understood=columns.not_understood[:MOST_REPORTED],
@@ -227,10 +227,10 @@ class _Tally:
         )
 
     def _use_of(self, member: str, columns: tuple[str, ...]) -> ColumnUse:
-        found = self.misread.get(member)
-        if found is None:
+        misread = self.misread.get(member)
+        if misread is None:
             return ColumnUse(columns, self.filled[member])
-        return ColumnUse(columns, self.filled[member], found.row_problems.count, found.line, found.example)
+        return ColumnUse(columns, self.filled[member], misread.row_problems.count, misread.line, misread.example)
 
     def _warnings(self) -> _RowProblems:
         """All warnings, in the order of their lines.
@@ -239,17 +239,17 @@ class _Tally:
         """
         listed = list(self.warnings.first)
         count = self.warnings.count
-        for member, found in self.misread.items():
-            misread = found.row_problems.count
-            if misread > _MOST_MISREAD:
-                share = f"{misread:,} of {self.filled[member]:,}"
+        for member, misread in self.misread.items():
+            number = misread.row_problems.count
+            if number > _MOST_MISREAD:
+                share = f"{number:,} of {self.filled[member]:,}"
                 listed.append(
-                    RowProblem(found.line, None, f"{member}: {share} not understood, such as {found.example!r}.")
+                    RowProblem(misread.line, None, f"{member}: {share} not understood, such as {misread.example!r}.")
                 )
                 count += 1
             else:
-                listed.extend(found.row_problems.first)
-                count += misread
+                listed.extend(misread.row_problems.first)
+                count += number
         return _RowProblems(sorted(listed, key=itemgetter(0))[:MOST_REPORTED], count)
 
 
@@ -322,12 +322,12 @@ def _read_delimited(
                 short += len(row.cells) < table.width
         tally.add(row.line, reading, done=row.line)
         last = row
-    named = {member: tuple(table.header[index] for index in found) for member, found in table.columns.fields.items()}
+    named = {member: tuple(map(table.header.__getitem__, indexes)) for member, indexes in table.columns.fields.items()}
     named_columns = _Named(named, table.columns.not_understood, table.columns.withheld)
     rows_are_often_short = short > 1 + _USUALLY_SHORT * tally.rows
     last_row_is_whole = seen.line_end or rows_are_often_short
     end = "" if last is None or last_row_is_whole else _cut(last, table)
-    return tally.feed(table.layout, encoding, table.delimiter, named_columns, _signs(feed, encoding, seen, end))
+    return tally.end(table.layout, encoding, table.delimiter, named_columns, _signs(feed, encoding, seen, end))
 
 
 def _check_columns(row: DelimitedRow, width: int, reading: ParsedRow) -> None:
@@ -399,7 +399,7 @@ def _read_json(
     fields = {member: tuple(names) for member, names in reader.fields.items()}
     columns = _Named(fields, tuple(reader.unread), tuple(reader.withheld))
     end = "The file ends inside a document. Export the inventory again." if is_cut(text) else ""
-    return tally.feed(layout, encoding, None, columns, _signs(feed, encoding, survey(feed, encoding), end))
+    return tally.end(layout, encoding, None, columns, _signs(feed, encoding, survey(feed, encoding), end))
 
 
 class _RecordReader:
@@ -414,10 +414,10 @@ class _RecordReader:
     def _understand(self, names: tuple[str, ...]) -> Columns:
         """The columns that the layout knows. Notes their names for the report."""
         columns = understand(names, self.layout)
-        for member, found in columns.fields.items():
-            known = self.fields.setdefault(member, {})
-            if len(known) < _MOST_NAMES:
-                known.update((names[index], None) for index in found)
+        for member, indexes in columns.fields.items():
+            names_of = self.fields.setdefault(member, {})
+            if len(names_of) < _MOST_NAMES:
+                names_of.update((names[index], None) for index in indexes)
         return columns
 
     def read(self, record: Record) -> ParsedRow:
@@ -431,7 +431,7 @@ class _RecordReader:
         names = tuple(paths)
         columns = self._columns_of(names)
         fields = columns.fields.items()
-        cells = {field: [text for index in found for text in paths[names[index]]] for field, found in fields}
+        cells = {field: [text for index in indexes for text in paths[names[index]]] for field, indexes in fields}
         ready: dict[str, Any] = {}
         row_problems: list[str] = []
         passed: set[str] = set()

@@ -12,7 +12,7 @@ from dealer_agent.feeds.files import values
 from dealer_agent.feeds.files.layouts import FEEDS, Layout
 from dealer_agent.feeds.files.plausibility import Doubt, doubt
 from dealer_agent.feeds.files.values import is_absent, line, prose
-from dealer_agent.inventory.canonical_words.tables import canonical, known
+from dealer_agent.inventory.canonical_words.tables import canonical, find_canonical
 from dealer_agent.inventory.canonical_words.text import fold
 from dealer_agent.inventory.listing import Unit
 from dealer_agent.protocol.vehicle_field import CellParser, Feed
@@ -21,7 +21,7 @@ Cells = dict[str, list[str]]
 
 _OLD_VIN_SHAPE = re.compile(r"[A-Z0-9]{4,17}", re.ASCII)
 _FIRST_YEAR_OF_VINS = 1981
-_SCHEMA_ORG = re.compile(r"https?://schema\.org/", re.IGNORECASE)
+_SCHEMA_ORG = re.compile(r"https?://schema\.org/", re.IGNORECASE)  # JSON-LD has words as URLs of schema.org.
 _ROOFTOP_HINTS = 8
 
 
@@ -95,7 +95,7 @@ class _RowParser:
         """Reads the status. Keeps the first word that is understood, and notes whether the unit is sold."""
         texts = [line(_SCHEMA_ORG.sub("", text), 60) for text in self.cells.get(member, ())]
         own = self.layout.status_words
-        words = [own.get(fold(text)) or known("status", text) for text in texts]
+        words = [own.get(fold(text)) or find_canonical("status", text) for text in texts]
         for text, word in zip(texts, words, strict=True):
             if word is None:
                 self.not_understood(member, text, "the unit is held back")
@@ -104,9 +104,9 @@ class _RowParser:
         self.is_sold = "sold" in words
 
     def vehicle_type(self, member: str, _: Feed) -> None:
-        """Reads the type of the vehicle. Keeps the first word that is understood."""
-        texts = [part for text in self.cells.get(member, ()) for part in text.split("\n") if part.strip()]
-        words = (known("vehicle_type", line(_SCHEMA_ORG.sub("", text), 80)) for text in texts)
+        """Reads the type of the vehicle. A cell may have several lines. Keeps the first that names a known type."""
+        texts = [row for text in self.cells.get(member, ()) for row in text.split("\n") if row.strip()]
+        words = (find_canonical("vehicle_type", line(_SCHEMA_ORG.sub("", text), 80)) for text in texts)
         word = next((word for word in words if word is not None), None)
         if texts and word is None:
             self.not_understood(member, texts[0])
@@ -207,7 +207,7 @@ class _RowParser:
     def condition(self, member: str, _: Feed) -> None:
         """Reads the condition, from its own column or from those that say used, new or certified."""
         text = self._word(member, 60)
-        condition = known("condition", text) if text else None
+        condition = find_canonical("condition", text) if text else None
         if text and condition is None:
             self.not_understood(member, text)
         if condition is None and (is_used := self._flag("is_used")) is not None:
@@ -250,7 +250,7 @@ class _RowParser:
             return None
         value = values.truth(text)
         # "Manufacturer Certified" means yes.
-        if value is None and known("condition", line(text, 60)) == "cpo":
+        if value is None and find_canonical("condition", line(text, 60)) == "cpo":
             return True
         if value is None:
             self.not_understood(name, text)
@@ -313,6 +313,6 @@ def read_unit(cells: Cells, layout: Layout, ready: dict[str, Any] | None = None)
     if not row.is_sold:
         row.read(DESCRIBE)
         if layout.fuel_inside_engine and "fuel" not in row.members and "engine" in row.members:
-            row.keep("fuel", known("fuel", row.members["engine"]))
+            row.keep("fuel", find_canonical("fuel", row.members["engine"]))
         reading.unit = Unit(**row.members, **(ready or {}))
     return reading

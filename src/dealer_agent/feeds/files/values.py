@@ -72,7 +72,7 @@ def _visible(text: str) -> str:
 
     Each end is searched once. A single regular expression would search it from every start, in quadratic time.
     """
-    kept: list[str] = []
+    pieces: list[str] = []
     open_kinds: set[str] = set()
     at = 0
     for start in _HIDDEN_START.finditer(text):
@@ -83,9 +83,9 @@ def _visible(text: str) -> str:
         if end is None:
             open_kinds.add(kind)
         else:
-            kept.append(text[at : start.start()])
+            pieces.append(text[at : start.start()])
             at = end.end()
-    return "".join((*kept, text[at:]))
+    return "".join((*pieces, text[at:]))
 
 
 def _plain(text: str) -> str:
@@ -187,16 +187,17 @@ def _shape(moment: str) -> str:
     return _LETTERS.sub("a", _DIGITS.sub("0", moment))
 
 
-def _moments_by_shape() -> dict[str, list[str]]:
+def _time_formats() -> dict[str, list[str]]:
+    """The formats of dates and times for `strptime`, by the `_shape` of the texts that they match."""
     shapes: dict[str, list[str]] = {}
     for pattern in (day + time for day in _DATES for time in _TIMES):
-        example = re.sub("%[mdYHIMS]", "0", re.sub("%[bBp]", "a", pattern))
-        shapes.setdefault(example, []).append(pattern)
+        shape = re.sub("%[mdYHIMS]", "0", re.sub("%[bBp]", "a", pattern))
+        shapes.setdefault(shape, []).append(pattern)
     return shapes
 
 
-_MOMENTS = _moments_by_shape()
-"""The patterns of dates by shape. Trying all patterns takes half a millisecond for each cell."""
+_FORMATS = _time_formats()
+"""By shape, because to try all formats takes half a millisecond for each cell."""
 _TRUE = frozenset({"yes", "y", "true", "t", "1", "x", "certified", "cpo"})
 _FALSE = frozenset({"no", "n", "false", "f", "0", "not certified", "none"})
 
@@ -318,19 +319,19 @@ def moment(text: str) -> datetime | None:
     text = " ".join(text.split())
     if not 8 <= len(text) <= 40 or not text.isascii():
         return None
-    found: datetime | None = None
+    parsed: datetime | None = None
     try:
-        found = datetime.fromisoformat(text)
+        parsed = datetime.fromisoformat(text)
     except ValueError:
-        found = _us_moment(text)
-    if found is None or not 1950 <= found.year <= 2100:
+        parsed = _us_moment(text)
+    if parsed is None or not 1950 <= parsed.year <= 2100:
         return None
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
 
 
 def _us_moment(text: str) -> datetime | None:
     """The time in a text of one of the US forms. None for another text."""
-    for pattern in _MOMENTS.get(_shape(text), ()):
+    for pattern in _FORMATS.get(_shape(text), ()):
         try:
             return datetime.strptime(text, pattern).replace(tzinfo=UTC)
         except ValueError:
@@ -340,11 +341,11 @@ def _us_moment(text: str) -> datetime | None:
 
 def day(text: str) -> date | None:
     """The calendar date of a time, as the feed writes it."""
-    found = moment(text)
-    if found is None:
+    parsed = moment(text)
+    if parsed is None:
         return None
     # The date of an ISO text with an offset may differ from the date in UTC.
-    return date.fromisoformat(text.strip()[:10]) if re.match(r"\d{4}-\d{2}-\d{2}", text.strip()) else found.date()
+    return date.fromisoformat(text.strip()[:10]) if re.match(r"\d{4}-\d{2}-\d{2}", text.strip()) else parsed.date()
 
 
 def truth(text: str) -> bool | None:
@@ -363,15 +364,15 @@ def web_address(text: str) -> str | None:
 
 def photos(texts: list[str]) -> tuple[list[str], int]:
     """The distinct photo URLs in order, split at separators before `http`, and the number of texts that are no URL."""
-    found: dict[str, None] = {}
+    addresses: dict[str, None] = {}
     refused = 0
     for piece in chain.from_iterable(_BEFORE_URL.split(text.strip(" |,;\t\r\n")) for text in texts):
         address = web_address(piece.rstrip("|,; \t\r\n"))
         if address is not None:
-            found[address] = None
+            addresses[address] = None
         elif not is_absent(piece):
             refused += 1
-    return list(found)[:MOST_PHOTOS], refused
+    return list(addresses)[:MOST_PHOTOS], refused
 
 
 @lru_cache(maxsize=65_536)
@@ -386,7 +387,7 @@ def features(texts: list[str]) -> list[str]:
 
     HomeNet's form `category@option~category@option` gives the options.
     """
-    found: dict[str, None] = {}
+    distinct: dict[str, None] = {}
     for text in texts:
         if "~" in text and "@" in text:
             pieces = [piece.partition("@")[2] or piece for piece in text.split("~")]
@@ -394,6 +395,6 @@ def features(texts: list[str]) -> list[str]:
             lines = _FEATURE_BREAK.sub("\n", text) if "<" in text else text
             mark = next((mark for mark in ("\n", "|", ";") if mark in lines), ",")
             pieces = lines.split(mark)
-        found.update((_feature(piece[:2_000]), None) for piece in pieces)
-    found.pop("", None)
-    return list(found)[:MOST_FEATURES]
+        distinct.update((_feature(piece[:2_000]), None) for piece in pieces)
+    distinct.pop("", None)
+    return list(distinct)[:MOST_FEATURES]

@@ -60,8 +60,8 @@ Row = list[str]
 
 def _has_units(rows: Iterator[Row]) -> bool:
     """Whether one of the rows names a column for the VIN or the stock number, and others."""
-    found = (understand(row, GENERIC) for row in rows if len(row) <= MOST_COLUMNS)
-    return any(columns.names_units and columns.understood > 1 for columns in found)
+    headers = (understand(row, GENERIC) for row in rows if len(row) <= MOST_COLUMNS)
+    return any(header.names_units and header.understood > 1 for header in headers)
 
 
 def rows_of_workbook(archive: zipfile.ZipFile) -> Iterator[Row]:
@@ -451,7 +451,7 @@ def _letters(letters: str) -> int:
 
 def _column(reference: str) -> int:
     """The number of the column in a reference such as `AB12`, from 1."""
-    found = _REFERENCE.fullmatch(reference)
-    if found is None:
+    match = _REFERENCE.fullmatch(reference)
+    if match is None:
         raise _unreadable()
-    return _letters(found[1])
+    return _letters(match[1])

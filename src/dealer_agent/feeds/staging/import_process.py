@@ -100,9 +100,9 @@ def _tried(store: Store, job: StagedImport) -> ImportReport:
         try:
             done = _import(store, job, tuple(refused), read)
         except FeedRefused as refusal:
-            if not refused.keys().isdisjoint(found.check for found in refusals(refusal.findings)):
+            if not refused.keys().isdisjoint(finding.check for finding in refusals(refusal.findings)):
                 return report_of(read[0], None, refusal.findings)
-            refused |= {found.check: found for found in refusals(refusal.findings)}
+            refused |= {finding.check: finding for finding in refusals(refusal.findings)}
             findings = refusal.findings
         else:
             report = report_of(read[0], done)

@@ -165,10 +165,10 @@ def delete_old_staged(dealer_folder: Path, now: datetime) -> None:
 def _make_room(folder: Path, size: int, now: datetime) -> None:
     """Deletes the oldest files until there is room for a new one. Raises StagingFailed."""
     delete_old_staged(folder.parent, now)
-    kept = sorted(path for path in _entries(folder) if path.suffix == ".feed")
-    sizes = [path.lstat().st_size for path in kept]
-    for number, path in enumerate(kept):
-        if len(kept) - number < MOST_STAGED and sum(sizes[number:]) + size <= MOST_BYTES:
+    staged = sorted(path for path in _entries(folder) if path.suffix == ".feed")
+    sizes = [path.lstat().st_size for path in staged]
+    for number, path in enumerate(staged):
+        if len(staged) - number < MOST_STAGED and sum(sizes[number:]) + size <= MOST_BYTES:
             break
         for each in folder.glob(f"{path.stem}.*"):
             each.unlink(missing_ok=True)

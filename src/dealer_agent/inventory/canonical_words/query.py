@@ -25,7 +25,7 @@ _LONGEST_PHRASE = 6
 
 
 def _marker(field: str, word: str) -> str:
-    """A word that no text folds to: it marks a canonical word of a field."""
+    """The word of the index for a canonical word of a field, such as `fuel=gas`. No text of a listing folds to it."""
     return f"{field}={fold(word)}"
 
 
@@ -105,7 +105,7 @@ def _prose_words(text: str) -> set[str]:
 
 
 def _index_words(field: str, text: str) -> frozenset[str]:
-    """The words under which a listing is found by the text of one field."""
+    """The words of one field by which a search finds a listing, with the marker of its canonical word (`_marker`)."""
     found = _prose_words(text)
     if field in _IDENTIFIERS:
         found.add(fold(text))

@@ -36,7 +36,7 @@ class WordTable:
             for word, spelled in source.items():
                 for text in (word, *expanded(spelled)):
                     if known.setdefault(fold(text), word) != word:
-                        raise ValueError(f"{text!r} is spelled under {known[fold(text)]!r} and {word!r}")
+                        raise ValueError(f"{text!r} is a spelling of both {known[fold(text)]!r} and {word!r}")
         object.__setattr__(self, "_known", known)
         object.__setattr__(self, "_compiled", [(re.compile(rf"\b(?:{p})\b"), word) for p, word in self.patterns])
 
@@ -86,19 +86,19 @@ TABLES: Mapping[str, WordTable] = {name: WordTable(**table) for name, table in _
 
 
 @lru_cache(maxsize=32_768)
-def _known(vocabulary: str, text: str) -> str | None:
+def _find_canonical(vocabulary: str, text: str) -> str | None:
     return TABLES[vocabulary].read(text)
 
 
-def known(vocabulary: str, text: str) -> str | None:
+def find_canonical(vocabulary: str, text: str) -> str | None:
     """The canonical word for `text`. None for a text that the vocabulary does not know."""
     # A long text is never a word, and must not fill the cache.
-    return _known(vocabulary, text) if len(text) <= LONGEST else None
+    return _find_canonical(vocabulary, text) if len(text) <= LONGEST else None
 
 
 def canonical(vocabulary: str, text: str) -> str:
     """The canonical word for `text`. A text that the vocabulary does not know is returned stripped."""
-    return known(vocabulary, text) or text.strip()
+    return find_canonical(vocabulary, text) or text.strip()
 
 
 @lru_cache(maxsize=32_768)
@@ -173,6 +173,6 @@ MODELS = {
 """The usual spelling of the well-known models, by make and folded model."""
 
 
-def known_model(make: str, text: str) -> str | None:
+def usual_model(make: str, text: str) -> str | None:
     """The usual spelling of a well-known model of a make."""
     return MODELS.get((make, fold(text))) if len(text) <= LONGEST else None

@@ -33,7 +33,7 @@ def facets_of(columns: Mapping[str, Column[Any]], rows: Rows | None) -> Facets:
         codes = [code for code, count in enumerate(counts) if count]
         if not codes:
             continue
-        if value_range is not None:
+        if value_range is not None:  # The codes are in the order of their values.
             found[value_range.name] = _range(value_type, values[codes[0]], values[codes[-1]])
         codes.sort(key=counts.__getitem__, reverse=True)
         if value_type is int:

@@ -1,6 +1,7 @@
 """Filters over the columns (docs/protocol.md#inventory-search). Pure.
 
-A text is compared with each distinct value of a column once, when the snapshot opens, and never with each listing.
+The distinct values of each column are folded once, when the snapshot opens. A text of a request is looked up among
+them, and is never compared with each listing.
 """
 
 import sys
@@ -121,6 +122,13 @@ class MatchingRows(NamedTuple):
             return self.few
         assert self.mask is not None
         return self.mask.nonzero()[0]
+
+    def within(self, only: Mask) -> "MatchingRows":
+        """Those of the rows that are in a mask over all rows."""
+        if self.few is not None:
+            return MatchingRows(None, self.few[only.take(self.few)])
+        assert self.mask is not None
+        return MatchingRows(self.mask & only, None)
 
 
 class Matcher:

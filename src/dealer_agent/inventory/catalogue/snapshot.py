@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from msgspec import UNSET, Struct, UnsetType
 
-from dealer_agent.inventory.catalogue.columns import Column, Rows
+from dealer_agent.inventory.catalogue.columns import Column, Mask, Rows
 from dealer_agent.inventory.catalogue.facets import facets_of
 from dealer_agent.inventory.catalogue.filters import Matcher, MatchingRows
 from dealer_agent.inventory.catalogue.flat_arrays import FlatArrays, FlatWriter
@@ -22,13 +22,14 @@ from dealer_agent.inventory.catalogue.snapshot_builder import FILTERED, write_sn
 from dealer_agent.inventory.catalogue.sort_orders import Order, page_by_score, page_of, page_of_few
 from dealer_agent.inventory.catalogue.text_search import Scores, TextIndex
 from dealer_agent.inventory.listing import Listing, RemovedUnit
+from dealer_agent.protocol.errors import VehicleNotFound, VehicleUnavailable
 from dealer_agent.protocol.requests import SORT_FIELDS, Filters, Sort
 from dealer_agent.protocol.responses import Facets
 
 _MOST_COPIED = 20_000
 
 
-class Page(Struct, frozen=True, gc=False):
+class ListingPage(Struct, frozen=True, gc=False):
     """A page of the matching set, in order. `total` counts the whole set.
 
     `listings` are encoded JSON. `rows` has the row number of each listing (its place in the default order).
@@ -92,13 +93,23 @@ class Catalogue:
     def __len__(self) -> int:
         return len(self._json)
 
-    def search(self, filters: Filters | UnsetType, skip: int, limit: int, sort: Sort | UnsetType = UNSET) -> Page:
+    def search(
+        self,
+        filters: Filters | UnsetType,
+        skip: int,
+        limit: int,
+        sort: Sort | UnsetType = UNSET,
+        only: Mask | None = None,
+    ) -> ListingPage:
         """One page of the matching set, by default newest first. With a query and no `sort`, the best match is first.
 
-        A `skip` past the end returns an empty page with the correct total. The caller bounds `limit`.
+        A `skip` past the end returns an empty page with the correct total. The caller bounds `limit`. Rows that are not
+        in the mask `only` do not match.
         """
         order = None if sort is UNSET else self._orders[sort.field, sort.order]
         found, scores = self._found(filters)
+        if only is not None:
+            found = MatchingRows(only, None) if found is None else found.within(only)
         if found is None:
             total = len(self._json)
             end = min(skip + limit, total)
@@ -115,7 +126,7 @@ class Catalogue:
             total = len(matching)
             page = page_of_few(matching, skip, limit, order)
         rows: list[int] = page.tolist()
-        return Page(total, rows, self._json.having(rows))
+        return ListingPage(total, rows, self._json.having(rows))
 
     def facets(self, filters: Filters | UnsetType = UNSET) -> Facets:
         """The facets of the matching set."""
@@ -145,6 +156,15 @@ class Catalogue:
         """The unit of the first identifier that matches: in stock, else removed."""
         found = self._lookup.find(vin, stock, vehicle_id)
         return Listing(self._json.having((found,))[0]) if isinstance(found, int) else found
+
+    def listing(self, vin: Text, stock: Text, vehicle_id: Text) -> Listing:
+        """The same, of a unit in stock. Raises VehicleNotFound and VehicleUnavailable."""
+        found = self.find(vin, stock, vehicle_id)
+        if found is None:
+            raise VehicleNotFound("No listing has this VIN, stock number or vehicle id.")
+        if isinstance(found, RemovedUnit):
+            raise VehicleUnavailable("This vehicle is no longer available.", {"vehicle_id": found.vehicle_id})
+        return found
 
     def _found(self, filters: Filters | UnsetType) -> tuple[MatchingRows | None, Scores | None]:
         """The matching rows, None for all rows, and their scores for the query."""

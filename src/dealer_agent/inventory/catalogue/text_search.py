@@ -1,7 +1,7 @@
 """Free-text search with an inverted index (docs/protocol.md#inventory-search). Pure.
 
 `inventory.canonical_words` defines the words of a listing and the terms of a query. The index has the rows of each
-word, in three ranks of weight. Words are sorted, so words with the same prefix are adjacent, and so are their rows.
+word, in three tiers of weight. Words are sorted, so words with the same prefix are adjacent, and so are their rows.
 """
 
 from array import array
@@ -34,26 +34,26 @@ _LISTS = [name for name in _searched("prose") if name not in _PROSE]
 _MARK = "="
 
 
-class _Worth(NamedTuple):
+class _TermScore(NamedTuple):
     prefix: int
     whole: int
 
 
 # By ascending weight.
-_RANKS = {"prose": _Worth(1, 2), "facts": _Worth(4, 6), "names": _Worth(12, 16)}
+_TIERS = {"prose": _TermScore(1, 2), "facts": _TermScore(4, 6), "names": _TermScore(12, 16)}
 
 
 class TextIndex:
     """Scores the rows for a query."""
 
-    __slots__ = ("_count", "_ranks", "_words")
+    __slots__ = ("_count", "_tiers", "_words")
 
     def __init__(self, flat: FlatArrays, count: int) -> None:
         self._words = SortedWords(flat, "words")
-        # In each rank, `rows[starts[i]:starts[i + 1]]` have word number i.
-        self._ranks = tuple(
-            (flat.numbers(f"words.{rank}.starts"), flat.array(f"words.{rank}.rows"), worth)
-            for rank, worth in _RANKS.items()
+        # In each tier, `rows[starts[i]:starts[i + 1]]` have word number i.
+        self._tiers = tuple(
+            (flat.numbers(f"words.{tier}.starts"), flat.array(f"words.{tier}.rows"), term_score)
+            for tier, term_score in _TIERS.items()
         )
         self._count = count
 
@@ -87,15 +87,15 @@ class TextIndex:
             if first < last:
                 spans.append((first, whole, last))
         # By ascending weight, so that the best hit is written last.
-        for starts, rows, worth in self._ranks:
+        for starts, rows, term_score in self._tiers:
             for _, whole, last in spans:
                 begin, end = starts[whole], starts[last]
                 if begin < end:
-                    hits[rows[begin:end]] = worth.prefix
+                    hits[rows[begin:end]] = term_score.prefix
             for first, whole, _ in spans:
                 begin, end = starts[first], starts[whole]
                 if begin < end:
-                    hits[rows[begin:end]] = worth.whole
+                    hits[rows[begin:end]] = term_score.whole
         return hits
 
 
@@ -156,32 +156,32 @@ class TextCollector:
         self._numbers.clear()
         words = sorted(numbers)
         SortedWords.write(writer, "words", words)
-        ranks = np.empty(len(words), np.int64)
-        ranks[[numbers[word] for word in words]] = np.arange(len(words))
+        positions = np.empty(len(words), np.int64)
+        positions[[numbers[word] for word in words]] = np.arange(len(words))
         row_of = np.empty(len(default_order), np.int64)
         row_of[default_order] = np.arange(len(default_order))
         in_order = np.arange(len(default_order))
 
-        def pairs(words_found: NDArray[np.uint32], rows: NDArray[np.int64]) -> NDArray[np.int64]:
-            """Each word's place and row as one number, for one sort."""
-            made = ranks[words_found]
-            made <<= 32
-            made |= rows
-            return made
+        def pairs(word_numbers: NDArray[np.uint32], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+            """The position of each word and its row as one number, for one sort."""
+            numbered = positions[word_numbers]
+            numbered <<= 32
+            numbered |= rows
+            return numbered
 
         def listed(lists: _Lists) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-            found, listings = lists.taken()
-            return found, row_of[listings]
+            word_numbers, listings = lists.taken()
+            return word_numbers, row_of[listings]
 
-        for rank, pieces in (
-            ("prose", [pairs(*listed(self._prose)), *(pairs(*each.of(*listed(given))) for given, each in lists)]),
+        for tier, pieces in (
+            ("prose", [pairs(*listed(self._prose)), *(pairs(*words.of(*listed(codes))) for codes, words in lists)]),
             (
                 "facts",
                 [pairs(*listed(self._identifiers)), *(pairs(*each.of(codes, in_order)) for codes, each in facts)],
             ),
             ("names", [pairs(*each.of(codes, in_order)) for codes, each in names]),
         ):
-            _write_rank(writer, rank, pieces, len(words), row_type(len(default_order)))
+            _write_tier(writer, tier, pieces, len(words), row_type(len(default_order)))
 
     def _words_of(self, field: str, values: Iterable[Any]) -> "_ValueWords":
         words = _Lists()
@@ -207,8 +207,8 @@ class _ValueWords:
         return self._words[at], np.repeat(rows, lengths)
 
 
-def _write_rank(writer: FlatWriter, name: str, pieces: list[NDArray[np.int64]], words: int, rows: type[Any]) -> None:
-    """Sorts pairs by the word's place, then by row, and removes duplicates."""
+def _write_tier(writer: FlatWriter, name: str, pieces: list[NDArray[np.int64]], words: int, rows: type[Any]) -> None:
+    """Sorts the pairs by the position of the word, then by row, and removes duplicates."""
     pairs = np.concatenate(pieces)
     pieces.clear()
     pairs.sort()

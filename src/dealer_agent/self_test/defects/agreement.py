@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from dealer_agent.self_test.defect import Agent, Answer, Breaking, Call, Change, broken
+from dealer_agent.self_test.defect import Agent, AgentResponse, Breaking, Call, Change, broken
 from dealer_agent.self_test.reading import (
     FACETS,
     SEARCH,
@@ -20,8 +20,8 @@ from dealer_agent.self_test.reading import (
 
 def _filters(members: Members) -> dict[str, Any]:
     """The filters of a search; empty if it has none."""
-    found = members.get("filters")
-    return found if isinstance(found, dict) else {}
+    filters = members.get("filters")
+    return filters if isinstance(filters, dict) else {}
 
 
 def _skip(members: Members) -> int:
@@ -67,7 +67,7 @@ broken("search.page-as-said", name="search.page-as-said.cap")(
 
 
 @broken("filters.later-pages")
-async def finds_unpriced_ones_later(call: Call, agent: Agent) -> Answer:
+async def finds_unpriced_ones_later(call: Call, agent: Agent) -> AgentResponse:
     """Puts a vehicle without a price on later pages of a search by price."""
     members, answer = members_of(call, SEARCH), await agent(call)
     if members is None or not _later("price_max")(members):
@@ -83,7 +83,7 @@ broken("filters.later-pages", name="filters.later-pages.condition")(
 
 
 @broken("filters.later-pages", name="filters.later-pages.twice")
-async def repeats_a_vehicle_of_the_first_page(call: Call, agent: Agent) -> Answer:
+async def repeats_a_vehicle_of_the_first_page(call: Call, agent: Agent) -> AgentResponse:
     """Begins later pages of a search by price with the first vehicle of the first page."""
     members, answer = members_of(call, SEARCH), await agent(call)
     if members is None or not _later("price_max")(members):
@@ -98,7 +98,7 @@ def _pages_by_year(members: Members) -> bool:
 
 
 @broken("sort.pages-complete")
-async def loses_vehicles_between_pages(call: Call, agent: Agent) -> Answer:
+async def loses_vehicles_between_pages(call: Call, agent: Agent) -> AgentResponse:
     """Begins later pages one vehicle too early, so that the last one is on no page."""
     members = members_of(call, SEARCH)
     if members is None or not _pages_by_year(members):
@@ -129,14 +129,14 @@ broken("privacy.same-vehicles")(
 
 
 def _details_of(condition: str, change: Change) -> Breaking:
-    """Changes the detail of vehicles of a condition. That of the first vehicle is right."""
+    """Changes the response about a vehicle of a condition that is asked for by its VIN alone, as the checks do."""
 
-    async def answer(call: Call, agent: Agent) -> Answer:
+    async def answer(call: Call, agent: Agent) -> AgentResponse:
         honest = await agent(call)
         members = members_of(call, VEHICLE)
         data = honest.data if members is not None else None
-        wrong = isinstance(data, dict) and data.get("condition") == condition and set(members or ()) == {"vin"}
-        return honest.with_data(change) if wrong else honest
+        is_chosen = isinstance(data, dict) and data.get("condition") == condition and set(members or ()) == {"vin"}
+        return honest.with_data(change) if is_chosen else honest
 
     return answer
 

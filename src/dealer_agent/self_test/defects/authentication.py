@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from dealer_agent.self_test.changing import When, answers, calls, with_code, with_status
-from dealer_agent.self_test.defect import Answer, Call
+from dealer_agent.self_test.defect import AgentResponse, Call
 
 WRONG_TOKEN = "not-a-token-0123456789"
 
@@ -47,13 +47,13 @@ def is_metadata(call: Call) -> bool:
     return call.path.startswith("/.well-known/oauth-protected-resource")
 
 
-def without_error(answer: Answer) -> Answer:
+def without_error(answer: AgentResponse) -> AgentResponse:
     """Removes `error` from the challenge of a refusal."""
     named = next((value for name, value in answer.headers if name.lower() == "www-authenticate"), "")
     return answer.with_header("www-authenticate", named.replace('error="invalid_token", ', ""))
 
 
-def with_member(name: str, value: object) -> Callable[[Answer], Answer]:
+def with_member(name: str, value: object) -> Callable[[AgentResponse], AgentResponse]:
     """Changes a member of the metadata."""
     return lambda answer: answer.with_document(lambda document: document.update({name: value}))
 

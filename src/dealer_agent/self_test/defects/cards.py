@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dealer_agent.self_test.changing import answers, asks, calls
-from dealer_agent.self_test.defect import LISTENS_AT, Agent, Answer, Call, broken
+from dealer_agent.self_test.defect import LISTENS_AT, Agent, AgentResponse, Call, broken
 
 SECURE = "https://dealer.test"
 BEARER: list[dict[str, Any]] = [{"schemes": {"bearer": {"list": []}}}]
@@ -28,7 +28,7 @@ def is_schema(name: str) -> Callable[[Call], bool]:
     return lambda call: call.path == f"/schemas/{name}.json"
 
 
-def changed_card(answer: Answer, change: Callable[[Any], object]) -> Answer:
+def changed_card(answer: AgentResponse, change: Callable[[Any], object]) -> AgentResponse:
     """The card after a change, without its signatures, which would not verify any more."""
 
     def changed(card: Any) -> None:
@@ -38,14 +38,14 @@ def changed_card(answer: Answer, change: Callable[[Any], object]) -> Answer:
     return answer.with_document(changed)
 
 
-def card(requirement_id: str, change: Callable[[Any], object], path: str = CARD, **place: Any) -> None:
+def card(requirement_id: str, change: Callable[[Any], object], path: str = CARD, **options: Any) -> None:
     """Registers a defect that changes the card at a path."""
-    answers(requirement_id, lambda answer: changed_card(answer, change), lambda call: is_card(call, path), **place)
+    answers(requirement_id, lambda answer: changed_card(answer, change), lambda call: is_card(call, path), **options)
 
 
 def without(*names: str) -> Callable[[Any], object]:
     """Removes members."""
-    return lambda found: [found.pop(name) for name in names]
+    return lambda node: [node.pop(name) for name in names]
 
 
 def another_interface(url: str, binding: str | None = "GRPC", version: str = "1.0") -> Callable[[Any], object]:
@@ -53,35 +53,35 @@ def another_interface(url: str, binding: str | None = "GRPC", version: str = "1.
     entry = {"url": url, "protocolBinding": binding, "protocolVersion": version}
     if binding is None:
         del entry["protocolBinding"]
-    return lambda found: found["supportedInterfaces"].append(entry)
+    return lambda node: node["supportedInterfaces"].append(entry)
 
 
-def extension(found: Any) -> Any:
+def extension(node: Any) -> Any:
     """The first extension of a card."""
-    return found["capabilities"]["extensions"][0]
+    return node["capabilities"]["extensions"][0]
 
 
 def without_binding(binding: str, name: str, member: str) -> Callable[[Any], object]:
     """Removes the interfaces of a binding. `name` and `member` have the spelling of the card."""
-    return lambda found: found.update({name: [each for each in found[name] if each[member] != binding]})
+    return lambda node: node.update({name: [each for each in node[name] if each[member] != binding]})
 
 
-def header(name: str, value: str | None) -> Callable[[Answer], Answer]:
+def header(name: str, value: str | None) -> Callable[[AgentResponse], AgentResponse]:
     """Sets or removes a header of an answer."""
     return lambda answer: answer.with_header(name, value)
 
 
 answers("cards.content-type", header("content-type", "text/html"), is_card)
 card("cards.name", without("name"))
-card("cards.description", lambda found: found.update(description=" "))
-card("cards.version", lambda found: found.update(version=1))
-card("cards.provider", lambda found: found["provider"].update(url="www.example.com"))
-card("cards.documentation", lambda found: found.update(documentationUrl=f"{LISTENS_AT}/nowhere"))
-card("cards.spelling", lambda found: found.update(default_input_modes=[]))
+card("cards.description", lambda node: node.update(description=" "))
+card("cards.version", lambda node: node.update(version=1))
+card("cards.provider", lambda node: node["provider"].update(url="www.example.com"))
+card("cards.documentation", lambda node: node.update(documentationUrl=f"{LISTENS_AT}/nowhere"))
+card("cards.spelling", lambda node: node.update(default_input_modes=[]))
 card("cards.interface-url", another_interface("/grpc"))
 card("cards.interface-binding", another_interface(f"{LISTENS_AT}/other", None))
 card("cards.interface-version", another_interface(f"{LISTENS_AT}/grpc", version="0.3"))
-card("cards.interface-twice", lambda found: found["supportedInterfaces"].append(found["supportedInterfaces"][0]))
+card("cards.interface-twice", lambda node: node["supportedInterfaces"].append(node["supportedInterfaces"][0]))
 card("cards.json-rpc", without_binding("JSONRPC", "supportedInterfaces", "protocolBinding"))
 card(
     "cards.http-json",
@@ -92,23 +92,23 @@ card(
 card("cards.only-json-rpc", another_interface(f"{LISTENS_AT}/grpc"), OF_1_1)
 card("cards.same-host", another_interface("http://internal.example/grpc"))
 card("cards.interfaces-answer", another_interface(f"{LISTENS_AT}/nowhere", "JSONRPC"))
-card("cards.capabilities", lambda found: found.update(capabilities=[]))
-card("cards.capabilities-work", lambda found: found["capabilities"].update(streaming=True))
-card("cards.streaming", lambda found: found["capabilities"].update(streaming=True))
-card("cards.extensions", lambda found: found["capabilities"]["extensions"].append({"uri": "automotive"}))
-card("cards.extension-optional", lambda found: extension(found).update(required=True))
-card("cards.extension-required", lambda found: extension(found).pop("required"), OF_NEXT)
-card("cards.extension-id", lambda found: extension(found)["params"].pop("id"))
-card("cards.input-modes", lambda found: found.update(defaultInputModes="application/json"))
-card("cards.output-modes", lambda found: found.update(defaultOutputModes=[]))
-card("cards.skills", lambda found: found.update(skills=[]))
-card("cards.skill-members", lambda found: found["skills"][0].update(tags=[]))
-card("cards.skill-twice", lambda found: found["skills"].append(found["skills"][0]))
-card("cards.skill-known", lambda found: [each.update(id=f"my.{each['id']}") for each in found["skills"]])
-card("cards.skill-modes", lambda found: found["skills"][0].update(outputModes=["text/plain"]))
+card("cards.capabilities", lambda node: node.update(capabilities=[]))
+card("cards.capabilities-work", lambda node: node["capabilities"].update(streaming=True))
+card("cards.streaming", lambda node: node["capabilities"].update(streaming=True))
+card("cards.extensions", lambda node: node["capabilities"]["extensions"].append({"uri": "automotive"}))
+card("cards.extension-optional", lambda node: extension(node).update(required=True))
+card("cards.extension-required", lambda node: extension(node).pop("required"), OF_NEXT)
+card("cards.extension-id", lambda node: extension(node)["params"].pop("id"))
+card("cards.input-modes", lambda node: node.update(defaultInputModes="application/json"))
+card("cards.output-modes", lambda node: node.update(defaultOutputModes=[]))
+card("cards.skills", lambda node: node.update(skills=[]))
+card("cards.skill-members", lambda node: node["skills"][0].update(tags=[]))
+card("cards.skill-twice", lambda node: node["skills"].append(node["skills"][0]))
+card("cards.skill-known", lambda node: [each.update(id=f"my.{each['id']}") for each in node["skills"]])
+card("cards.skill-modes", lambda node: node["skills"][0].update(outputModes=["text/plain"]))
 card(
     "cards.skills-complete",
-    lambda found: found.update(skills=[each for each in found["skills"] if each["id"] != "inventory.facets"]),
+    lambda node: node.update(skills=[each for each in node["skills"] if each["id"] != "inventory.facets"]),
 )
 calls(
     "cards.skills-answered",
@@ -118,7 +118,7 @@ calls(
 
 
 @broken("cards.https", base=SECURE)
-async def names_an_insecure_address(call: Call, agent: Agent) -> Answer:
+async def names_an_insecure_address(call: Call, agent: Agent) -> AgentResponse:
     """Names an http URL in the card of an https address."""
     answer = await agent(call)
     answer = answer.with_body(answer.body.replace(LISTENS_AT.encode(), SECURE.encode()))
@@ -129,23 +129,24 @@ numbers = itertools.count()
 
 
 @broken("cards.extension-id-stable")
-async def makes_an_id_for_each_request(call: Call, agent: Agent) -> Answer:
+async def makes_an_id_for_each_request(call: Call, agent: Agent) -> AgentResponse:
     """Gives the extension another id in each card."""
     answer = await agent(call)
     if not is_card(call):
         return answer
-    return changed_card(answer, lambda found: extension(found)["params"].update(id=f"id-{next(numbers)}"))
+    return changed_card(answer, lambda node: extension(node)["params"].update(id=f"id-{next(numbers)}"))
 
 
-def each_extension(found: Any) -> list[Any]:
+def each_extension(node: Any) -> list[Any]:
     """All extensions of a card."""
-    return list(found["capabilities"]["extensions"])
+    return list(node["capabilities"]["extensions"])
 
 
-def relative_schema(found: Any) -> None:
+def relative_schema(node: Any) -> None:
     """Makes the URL of a schema a relative one."""
-    for each in each_extension(found):
-        each["params"]["skills"]["lead.submit"]["request_schema"] = "/schemas/lead.submit.request.json"
+    for each in each_extension(node):
+        for skill in each["params"]["skills"].values():
+            skill["request_schema"] = "/schemas/one.json"
 
 
 def open_objects(schema: Any) -> None:
@@ -156,7 +157,7 @@ def open_objects(schema: Any) -> None:
         open_objects(each)
 
 
-def schema_with(**members: Any) -> Callable[[Answer], Answer]:
+def schema_with(**members: Any) -> Callable[[AgentResponse], AgentResponse]:
     """Sets members of a schema."""
     return lambda answer: answer.with_document(lambda schema: schema.update(members))
 
@@ -176,24 +177,24 @@ answers("cards.response-schemas", schema_with(required=["zip"]), is_schema("deal
 def with_auth_type(value: str) -> Callable[[Any], object]:
     """Sets `auth_type` of the card and of its extensions."""
 
-    def change(found: Any) -> None:
-        found["auth_type"] = value
-        for each in each_extension(found):
+    def change(node: Any) -> None:
+        node["auth_type"] = value
+        for each in each_extension(node):
             each["params"]["auth_type"] = value
 
     return change
 
 
-def without_security(found: Any) -> None:
+def without_security(node: Any) -> None:
     """Removes from a card everything that says which tokens the agent accepts."""
-    found.pop("securitySchemes")
-    found.pop("securityRequirements")
-    for each in found["skills"]:
+    node.pop("securitySchemes")
+    node.pop("securityRequirements")
+    for each in node["skills"]:
         each.pop("securityRequirements", None)
 
 
 card("cards.auth-type", without("auth_type"), OF_0_1_0)
-card("cards.auth-type-params", lambda found: extension(found)["params"].pop("auth_type"), OF_0_1_0)
+card("cards.auth-type-params", lambda node: extension(node)["params"].pop("auth_type"), OF_0_1_0)
 card("cards.auth-type-bearer", with_auth_type("bearer"), OF_0_1_0)
 card("cards.auth-type-none", with_auth_type("none"), OF_0_1_0, token=True)
 card("cards.security-declared", without_security, token=True)
@@ -202,7 +203,7 @@ calls(
     lambda call: call.with_header("Authorization", "Bearer another-token-0123456789"),
     lambda call: call.skill == "lead.submit",
 )
-card("cards.security-true", lambda found: found.update(securitySchemes={"bearer": {}}, securityRequirements=BEARER))
+card("cards.security-true", lambda node: node.update(securitySchemes={"bearer": {}}, securityRequirements=BEARER))
 card("cards.security-schemes", without("securitySchemes"), token=True)
 
 answers("cards.cache-control", header("cache-control", "no-store"), is_card)
@@ -223,12 +224,12 @@ answers(
 
 
 @broken("cards.etag-stable")
-async def makes_an_etag_for_each_request(call: Call, agent: Agent) -> Answer:
+async def makes_an_etag_for_each_request(call: Call, agent: Agent) -> AgentResponse:
     """Gives each card another ETag, and answers 304 for any of them."""
     if not is_card(call):
         return await agent(call)
     if (call.header("if-none-match") or "").startswith('"etag-'):
-        return Answer(304, (), b"")
+        return AgentResponse(304, (), b"")
     return (await agent(call)).with_header("etag", f'"etag-{next(numbers)}"')
 
 
@@ -246,10 +247,10 @@ def _catalogue(*entries: dict[str, Any]) -> dict[str, Any]:
 def catalogue(requirement_id: str, document: Any) -> None:
     """Registers a defect that serves this catalogue."""
 
-    async def answer(call: Call, agent: Agent) -> Answer:
+    async def answer(call: Call, agent: Agent) -> AgentResponse:
         if not call.path.endswith("/ai-catalog.json"):
             return await agent(call)
-        return Answer(200, (("content-type", "application/json"),), json.dumps(document).encode())
+        return AgentResponse(200, (("content-type", "application/json"),), json.dumps(document).encode())
 
     broken(requirement_id)(answer)
 

@@ -30,8 +30,8 @@ LARGE = 100
 
 def _page(members: Members) -> dict[str, Any]:
     """The pagination of a search; empty if it has none."""
-    found = members.get("pagination")
-    return found if isinstance(found, dict) else {}
+    node = members.get("pagination")
+    return node if isinstance(node, dict) else {}
 
 
 def _limit(members: Members) -> Any:
@@ -189,16 +189,16 @@ UNKNOWN_COLOURS = asks("inventory.facets.request", filters={"colour_of_seats": [
 answers("errors.status-class", with_status(501), asks("inventory.vehicle.request", stock="QZXVWK-0"))
 answers(
     "errors.retryable-same",
-    error_payload(lambda found: found.update(retryable=True)),
+    error_payload(lambda node: node.update(retryable=True)),
     asks("inventory.search.request", sort={"field": "year"}),
 )
 answers(
     "errors.pointers",
-    error_payload(lambda found: found["details"].update(instancePath="/pagination")),
+    error_payload(lambda node: node["details"].update(instancePath="/pagination")),
     UNKNOWN_COLOURS,
 )
 answers(
     "errors.received-everywhere",
-    error_payload(lambda found: found["details"].update(received=7)),
+    error_payload(lambda node: node["details"].update(received=7)),
     asks("inventory.search.request", filters={"year_min": 1899}),
 )

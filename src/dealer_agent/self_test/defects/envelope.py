@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from dealer_agent.self_test.defect import Agent, Answer, Breaking, Call, Change, broken
+from dealer_agent.self_test.defect import Agent, AgentResponse, Breaking, Call, Change, broken
 
 
 def request_of(call: Call) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def context_of(call: Call) -> Any:
 def _replies(change: Change, context: str | None = None) -> Breaking:
     """Changes the response message of each success, or of those with a context."""
 
-    async def answer(call: Call, agent: Agent) -> Answer:
+    async def answer(call: Call, agent: Agent) -> AgentResponse:
         honest = await agent(call)
         return honest.with_message(change) if context in (None, context_of(call)) else honest
 
@@ -44,7 +44,7 @@ def _payloads(change: Change, context: str | None = None) -> Breaking:
 def _of(skill: str, change: Change) -> Breaking:
     """Changes the response message of each success of a skill."""
 
-    async def answer(call: Call, agent: Agent) -> Answer:
+    async def answer(call: Call, agent: Agent) -> AgentResponse:
         honest = await agent(call)
         return honest.with_message(change) if call.skill == skill else honest
 
@@ -52,14 +52,14 @@ def _of(skill: str, change: Change) -> Breaking:
 
 
 @broken("envelope.reply.message")
-async def adds_a_task(call: Call, agent: Agent) -> Answer:
+async def adds_a_task(call: Call, agent: Agent) -> AgentResponse:
     """Sends a task beside the message of each success."""
     answer = await agent(call)
     return answer if answer.data is None else answer.with_document(lambda document: document.update(task={"id": "1"}))
 
 
 @broken("envelope.reply.message-id")
-async def repeats_the_message_id(call: Call, agent: Agent) -> Answer:
+async def repeats_the_message_id(call: Call, agent: Agent) -> AgentResponse:
     """Gives its response the messageId of the request. Requests with a context belong to other checks."""
     answer = await agent(call)
     found = message_of(call).get("messageId")
@@ -67,7 +67,7 @@ async def repeats_the_message_id(call: Call, agent: Agent) -> Answer:
 
 
 @broken("envelope.reply.message-id-unique")
-async def has_one_message_id(call: Call, agent: Agent) -> Answer:
+async def has_one_message_id(call: Call, agent: Agent) -> AgentResponse:
     """Gives all its responses the same messageId."""
     return (await agent(call)).with_message(lambda message: message.update(messageId="01KE7AQ2N0V5X3J8R6T4Y9W1ZA"))
 
@@ -81,7 +81,7 @@ broken("envelope.reply.no-kind")(_replies(lambda message: message["parts"][0].up
 
 
 @broken("envelope.reply.message-id", name="envelope.reply.message-id.facets")
-async def repeats_the_message_id_in_facets(call: Call, agent: Agent) -> Answer:
+async def repeats_the_message_id_in_facets(call: Call, agent: Agent) -> AgentResponse:
     """Gives its responses to inventory.facets the messageId of the request."""
     answer = await agent(call)
     found = message_of(call).get("messageId")
@@ -114,14 +114,14 @@ broken("envelope.reply.context-id")(_replies(lambda message: message.pop("contex
 
 
 @broken("envelope.reply.strict-json")
-async def writes_a_byte_order_mark(call: Call, agent: Agent) -> Answer:
+async def writes_a_byte_order_mark(call: Call, agent: Agent) -> AgentResponse:
     """Begins the body of each success with a byte order mark, which is not JSON."""
     answer = await agent(call)
     return answer.with_body(b"\xef\xbb\xbf" + answer.body) if answer.data is not None else answer
 
 
 @broken("envelope.reply.integers-plain")
-async def sends_doubles(call: Call, agent: Agent) -> Answer:
+async def sends_doubles(call: Call, agent: Agent) -> AgentResponse:
     """Writes the msrp of vehicles with a decimal point: 30000.0."""
 
     def as_doubles(page: dict[str, Any]) -> None:
@@ -142,7 +142,7 @@ def _repairs(repair: Callable[[dict[str, Any], dict[str, Any]], object]) -> Brea
     Requests with a context belong to other checks.
     """
 
-    async def answer(call: Call, agent: Agent) -> Answer:
+    async def answer(call: Call, agent: Agent) -> AgentResponse:
         if context_of(call) is not None or not request_of(call).get("configuration"):
             return await agent(call)
 
@@ -175,7 +175,7 @@ def _parts(message: dict[str, Any], change: Callable[[list[Any]], object]) -> No
 def _correct_media_type(parts: list[Any]) -> None:
     """Corrects the media type of a dealer.information request that has the one of inventory.vehicle.
 
-    So the broken agent answers by the `type` of the payload alone. It must refuse such a request.
+    So the broken agent answers by the `type` of the payload alone. A correct agent refuses such a request.
     """
     for part in parts:
         is_information = isinstance(part.get("data"), dict) and part["data"].get("type") == "dealer.information.request"
@@ -270,7 +270,7 @@ def _is_without(call: Call, *names: str) -> bool:
 def _wrong_code(wanted: Callable[[Call], bool]) -> Breaking:
     """Answers some requests with the code of a failure inside the service."""
 
-    async def answer(call: Call, agent: Agent) -> Answer:
+    async def answer(call: Call, agent: Agent) -> AgentResponse:
         honest = await agent(call)
         if not wanted(call):
             return honest
@@ -289,7 +289,7 @@ broken("envelope.modes-required")(_wrong_code(lambda call: _is_without(call, "co
 def _errors(change: Change, context: str) -> Breaking:
     """Changes the errors of requests with this context."""
 
-    async def answer(call: Call, agent: Agent) -> Answer:
+    async def answer(call: Call, agent: Agent) -> AgentResponse:
         honest = await agent(call)
         return honest.with_error(change) if context_of(call) == context else honest
 
@@ -312,7 +312,7 @@ broken("envelope.all-problems")(
 
 
 @broken("envelope.legacy-explained")
-async def says_bad_request(call: Call, agent: Agent) -> Answer:
+async def says_bad_request(call: Call, agent: Agent) -> AgentResponse:
     """Refuses a message of an old revision with "Bad request." only, so that nobody learns what to change."""
     answer = await agent(call)
     if context_of(call) != "check-legacy":
@@ -325,7 +325,7 @@ async def says_bad_request(call: Call, agent: Agent) -> Answer:
 
 
 @broken("envelope.modes-expected")
-async def does_not_name_the_mode(call: Call, agent: Agent) -> Answer:
+async def does_not_name_the_mode(call: Call, agent: Agent) -> AgentResponse:
     """Refuses unknown output modes without the name of the mode that it has."""
     answer = await agent(call)
     if context_of(call) != "check-expected":
@@ -339,7 +339,7 @@ async def does_not_name_the_mode(call: Call, agent: Agent) -> Answer:
 def _refuses(wanted: Callable[[Call], bool]) -> Breaking:
     """Answers some valid requests with the error of an unknown role."""
 
-    async def answer(call: Call, agent: Agent) -> Answer:
+    async def answer(call: Call, agent: Agent) -> AgentResponse:
         if not wanted(call):
             return await agent(call)
         return await agent(call.with_document(lambda document: _message_in(document).update(role="ROLE_OTHER")))

@@ -3,7 +3,7 @@
 from typing import Any
 
 from dealer_agent.self_test.changing import answers, asks, error, error_payload, with_code, with_status
-from dealer_agent.self_test.defect import Agent, Answer, Call, broken
+from dealer_agent.self_test.defect import Agent, AgentResponse, Call, broken
 
 UNKNOWN_TYPE = asks("inventory.horoscope.request")
 OTHER_UNKNOWN_TYPE = asks("dealer.horoscope.request")
@@ -17,33 +17,33 @@ OF_A_VEHICLE = UNKNOWN_VEHICLE
 
 def entry(index: int, **members: Any) -> Any:
     """Sets members of an entry of `error.details`."""
-    return error(lambda found: found["details"][index].update(members))
+    return error(lambda node: node["details"][index].update(members))
 
 
 def payload(**members: Any) -> Any:
     """Sets members of the error payload."""
-    return error_payload(lambda found: found.update(members))
+    return error_payload(lambda node: node.update(members))
 
 
 answers(
-    "errors.status", lambda answer: answer.with_status(200).with_error(lambda found: found.update(code=200)), WRONG_TYPE
+    "errors.status", lambda answer: answer.with_status(200).with_error(lambda node: node.update(code=200)), WRONG_TYPE
 )
 answers("errors.body", lambda answer: answer.with_body(b'{"detail": "Not Found"}'), OTHER_UNKNOWN_TYPE)
-answers("errors.members", error(lambda found: found.update(status="NOT_FOUND")), UNKNOWN_TYPE)
-answers("errors.code-is-status", error(lambda found: found.update(code="422")), WRONG_TYPE)
-answers("errors.message", error(lambda found: found.update(message="")), WRONG_TYPE)
-answers("errors.two-details", error(lambda found: found["details"].append({"@type": "x/Help"})), UNKNOWN_TYPE)
-answers("errors.info-first", error(lambda found: found["details"].reverse()), UNKNOWN_TYPE)
+answers("errors.members", error(lambda node: node.update(status="NOT_FOUND")), UNKNOWN_TYPE)
+answers("errors.code-is-status", error(lambda node: node.update(code="422")), WRONG_TYPE)
+answers("errors.message", error(lambda node: node.update(message="")), WRONG_TYPE)
+answers("errors.two-details", error(lambda node: node["details"].append({"@type": "x/Help"})), UNKNOWN_TYPE)
+answers("errors.info-first", error(lambda node: node["details"].reverse()), UNKNOWN_TYPE)
 answers("errors.reason", entry(0, reason="NOT_FOUND"), OF_A_VEHICLE)
 answers("errors.domain", entry(0, domain=""), UNKNOWN_TYPE)
 answers("errors.domain-of-vocabulary", entry(0, domain="proto.example"), UNKNOWN_TYPE)
-answers("errors.metadata", error(lambda found: found["details"][0]["metadata"].update(tries=3)), UNKNOWN_TYPE)
-answers("errors.metadata-pointer", error(lambda found: found["details"][0]["metadata"].pop("instancePath")), WRONG_TYPE)
-answers("errors.metadata-received", error(lambda found: found["details"][0]["metadata"].pop("received")), WRONG_TYPE)
-answers("errors.metadata-error-id", error(lambda found: found["details"][0]["metadata"].pop("error_id")), UNKNOWN_TYPE)
+answers("errors.metadata", error(lambda node: node["details"][0]["metadata"].update(tries=3)), UNKNOWN_TYPE)
+answers("errors.metadata-pointer", error(lambda node: node["details"][0]["metadata"].pop("instancePath")), WRONG_TYPE)
+answers("errors.metadata-received", error(lambda node: node["details"][0]["metadata"].pop("received")), WRONG_TYPE)
+answers("errors.metadata-error-id", error(lambda node: node["details"][0]["metadata"].pop("error_id")), UNKNOWN_TYPE)
 answers(
     "errors.payload",
-    error(lambda found: found["details"].__setitem__(1, {"code": "VEHICLE_NOT_FOUND"})),
+    error(lambda node: node["details"].__setitem__(1, {"code": "VEHICLE_NOT_FOUND"})),
     UNKNOWN_VEHICLE,
 )
 answers("errors.payload-type", payload(type="error"), WRONG_TYPE)
@@ -57,32 +57,32 @@ answers("errors.created-at", payload(created_at="yesterday"), WRONG_TYPE)
 answers(
     "errors.created-now",
     lambda answer: answer.with_header("date", "Mon, 05 Jan 2026 15:00:00 GMT").with_error_payload(
-        lambda found: found.update(created_at="2026-01-05T10:00:00.000Z")
+        lambda node: node.update(created_at="2026-01-05T10:00:00.000Z")
     ),
     WRONG_TYPE,
 )
 answers("errors.closed-payload", payload(status=404), UNKNOWN_TYPE)
-answers("errors.no-internals", error(lambda found: found.update(message='File "/srv/agent.py", line 7')), UNKNOWN_TYPE)
+answers("errors.no-internals", error(lambda node: node.update(message='File "/srv/agent.py", line 7')), UNKNOWN_TYPE)
 
 
 @broken("errors.id")
-async def has_no_error_id(call: Call, agent: Agent) -> Answer:
+async def has_no_error_id(call: Call, agent: Agent) -> AgentResponse:
     """Sends an empty error id."""
     answer = await agent(call)
 
-    def empty(found: Any) -> None:
-        found["details"][0]["metadata"]["error_id"] = found["details"][1]["error_id"] = ""
+    def empty(node: Any) -> None:
+        node["details"][0]["metadata"]["error_id"] = node["details"][1]["error_id"] = ""
 
     return answer.with_error(empty) if WRONG_TYPE(call) else answer
 
 
 @broken("errors.id-unique")
-async def has_one_error_id(call: Call, agent: Agent) -> Answer:
+async def has_one_error_id(call: Call, agent: Agent) -> AgentResponse:
     """Sends the same error id in all errors."""
     answer = await agent(call)
 
-    def same(found: Any) -> None:
-        found["details"][0]["metadata"]["error_id"] = found["details"][1]["error_id"] = "err_1"
+    def same(node: Any) -> None:
+        node["details"][0]["metadata"]["error_id"] = node["details"][1]["error_id"] = "err_1"
 
     return answer.with_error(same)
 
@@ -99,12 +99,12 @@ answers("errors.unknown-skill", with_code("SCHEMA_VALIDATION_FAILED"), UNKNOWN_T
 answers("errors.unknown-skill-status", with_status(501), UNKNOWN_TYPE)
 answers("errors.unknown-vehicle", with_code("VEHICLE_UNAVAILABLE"), UNKNOWN_VEHICLE)
 answers("errors.unknown-vehicle-status", with_status(410), UNKNOWN_VEHICLE)
-answers("errors.pointer", error_payload(lambda found: found["details"].pop("instancePath")), WRONG_TYPE)
-answers("errors.received", error_payload(lambda found: found["details"].pop("received")), WRONG_TYPE)
-answers("errors.all-problems", error_payload(lambda found: found["details"]["errors"].pop()), SEVERAL)
-answers("errors.all-problems-published", error_payload(lambda found: found["details"]["errors"].pop()), SEVERAL)
-answers("errors.problems-in-order", error_payload(lambda found: found["details"]["errors"].reverse()), SEVERAL)
-answers("errors.keyword", error_payload(lambda found: found["details"]["errors"][0].pop("keyword")), SEVERAL)
+answers("errors.pointer", error_payload(lambda node: node["details"].pop("instancePath")), WRONG_TYPE)
+answers("errors.received", error_payload(lambda node: node["details"].pop("received")), WRONG_TYPE)
+answers("errors.all-problems", error_payload(lambda node: node["details"]["errors"].pop()), SEVERAL)
+answers("errors.all-problems-published", error_payload(lambda node: node["details"]["errors"].pop()), SEVERAL)
+answers("errors.problems-in-order", error_payload(lambda node: node["details"]["errors"].reverse()), SEVERAL)
+answers("errors.keyword", error_payload(lambda node: node["details"]["errors"][0].pop("keyword")), SEVERAL)
 answers(
     "errors.suggestion",
     lambda answer: answer.with_body(answer.body.replace(b"price_max?", b"anything else?").replace(b"price_max ", b"")),
@@ -112,13 +112,13 @@ answers(
 )
 answers(
     "errors.not-json-envelope",
-    error(lambda found: found["details"].pop(0)),
+    error(lambda node: node["details"].pop(0)),
     lambda call: call.body == b'{"message": ',
 )
 
-answers("errors.rpc-invalid-params", error(lambda found: found.update(code=-32000)), UNKNOWN_MEMBER)
-answers("errors.rpc-missing-member", error(lambda found: found.update(code=-32000)), MISSING_MEMBER)
-answers("errors.rpc-unknown-vehicle", error(lambda found: found.update(code=-32602)), UNKNOWN_VEHICLE)
-answers("errors.rpc-unknown-skill-a2a", error(lambda found: found.update(code=-32602)), UNKNOWN_TYPE)
-answers("errors.rpc-unknown-skill", error(lambda found: found.update(code=-32602)), UNKNOWN_TYPE)
-answers("errors.rpc-unknown-skill-next", error(lambda found: found.update(code=-32601)), UNKNOWN_TYPE)
+answers("errors.rpc-invalid-params", error(lambda node: node.update(code=-32000)), UNKNOWN_MEMBER)
+answers("errors.rpc-missing-member", error(lambda node: node.update(code=-32000)), MISSING_MEMBER)
+answers("errors.rpc-unknown-vehicle", error(lambda node: node.update(code=-32602)), UNKNOWN_VEHICLE)
+answers("errors.rpc-unknown-skill-a2a", error(lambda node: node.update(code=-32602)), UNKNOWN_TYPE)
+answers("errors.rpc-unknown-skill", error(lambda node: node.update(code=-32602)), UNKNOWN_TYPE)
+answers("errors.rpc-unknown-skill-next", error(lambda node: node.update(code=-32601)), UNKNOWN_TYPE)

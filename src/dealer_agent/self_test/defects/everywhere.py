@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from dealer_agent.self_test.changing import answers, asks, error_payload, with_status
-from dealer_agent.self_test.defect import Agent, Answer, Call, Change, broken
+from dealer_agent.self_test.defect import Agent, AgentResponse, Call, Change, broken
 from dealer_agent.self_test.defects.leads import customer, lead
 from dealer_agent.self_test.defects.limits import rate_limited
 from dealer_agent.self_test.reading import SEARCH
@@ -24,9 +24,9 @@ answers(
 PAGES_OF_FACETS = asks("inventory.facets.request", pagination={"skip": 0, "limit": 10})
 
 
-def _entries(change: Change) -> Callable[[Answer], Answer]:
+def _entries(change: Change) -> Callable[[AgentResponse], AgentResponse]:
     """Changes each entry of `details.errors`."""
-    return error_payload(lambda found: [change(each) for each in found["details"].get("errors", ())])
+    return error_payload(lambda node: [change(each) for each in node["details"].get("errors", ())])
 
 
 answers("errors.entries", _entries(lambda entry: entry.update(instancePath="filters.vin")), PAGES_OF_FACETS)
@@ -40,7 +40,7 @@ answers(
 )
 
 
-def _fails(answer: Answer) -> Answer:
+def _fails(answer: AgentResponse) -> AgentResponse:
     """Answers 500."""
     return answer.with_status(500)
 
@@ -53,19 +53,19 @@ answers(
 
 
 @broken("leads.personal-data-everywhere")
-async def names_the_customer(call: Call, agent: Agent) -> Answer:
+async def names_the_customer(call: Call, agent: Agent) -> AgentResponse:
     """Repeats the customer's e-mail address in the error for an absent consent."""
     answer = await agent(call)
     if not lead(lambda payload: "consent" not in payload)(call):
         return answer
-    return answer.with_error(lambda found: found.update(message=f"{customer(call.payload).get('email')} must agree."))
+    return answer.with_error(lambda node: node.update(message=f"{customer(call.payload).get('email')} must agree."))
 
 
 _latest: list[Call] = []
 
 
 @broken("limits.parallel")
-async def answers_the_latest_buyer(call: Call, agent: Agent) -> Answer:
+async def answers_the_latest_buyer(call: Call, agent: Agent) -> AgentResponse:
     """Answers all buyers that search at the same time with the result of one of them."""
     if call.skill != SEARCH or b'"contextId"' not in call.body:
         return await agent(call)
@@ -76,7 +76,7 @@ async def answers_the_latest_buyer(call: Call, agent: Agent) -> Answer:
 
 
 @broken("http.other-methods")
-async def does_not_look_at_the_method(call: Call, agent: Agent) -> Answer:
+async def does_not_look_at_the_method(call: Call, agent: Agent) -> AgentResponse:
     """Answers PUT and DELETE like POST."""
     is_other = call.method in ("PUT", "DELETE")
     return await agent(replace(call, method="POST") if is_other else call)
@@ -86,7 +86,7 @@ _times = itertools.count()
 
 
 @broken("limits.retry-after", name="limits.retry-after.once")
-async def is_busy_from_time_to_time(call: Call, agent: Agent) -> Answer:
+async def is_busy_from_time_to_time(call: Call, agent: Agent) -> AgentResponse:
     """Refuses every second one of some searches with 429, without Retry-After."""
     answer = await agent(call)
     if asks("inventory.search.request", pagination={"limit": 17})(call) and next(_times) % 2 == 0:

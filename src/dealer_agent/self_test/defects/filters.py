@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dealer_agent.self_test.defect import Agent, Answer, Call, broken
+from dealer_agent.self_test.defect import Agent, AgentResponse, Call, broken
 from dealer_agent.self_test.reading import (
     ENDS,
     LISTS,
@@ -45,7 +45,7 @@ def _words(name: str, number: int) -> Chosen:
 
 
 def _end(name: str) -> Chosen:
-    """Searches with one end of a range, of another value than the least."""
+    """Searches with one end of a range, whose value excludes something."""
 
     def chosen(members: Any) -> bool:
         end = only_filter(members, name)
@@ -72,19 +72,19 @@ for _name in ENDS:
     )
 
 
-def _adds_an_absent_one(name: str) -> None:
-    """Adds the defect that a range filter also finds a vehicle without the value."""
+def _finds_absent_values(name: str) -> None:
+    """Registers the defect that a range filter also finds a vehicle without the value."""
     member = member_of(name)
 
     @broken(f"range-absent.{id_of(name)}")
-    async def adds_an_absent_one(call: Call, agent: Agent) -> Answer:
+    async def finds_an_absent_value(call: Call, agent: Agent) -> AgentResponse:
         members, answer = members_of(call, SEARCH), await agent(call)
         if members is None or not _end(name)(members):
             return answer
         stock = (await ask(call, agent, {"pagination": {"limit": 100}}))["vehicles"]
 
         def change(page: dict[str, Any]) -> None:
-            page["vehicles"].append(next(each for each in stock if member not in each))
+            page["vehicles"].append(next(vehicle for vehicle in stock if member not in vehicle))
             page["total"] += 1
 
         return answer.with_data(change)
@@ -92,7 +92,7 @@ def _adds_an_absent_one(name: str) -> None:
 
 for _name in ENDS:
     if member_of(_name) != "year":
-        _adds_an_absent_one(_name)
+        _finds_absent_values(_name)
 
 _KNOWN_MAKES, _KNOWN_MODELS = values_of("make"), values_of("model")
 
@@ -110,7 +110,7 @@ def _without_punctuation(members: Any) -> bool:
 
 
 def _nothing(filters: dict[str, Any]) -> dict[str, Any]:
-    """The same filters and a make that nobody has, so that nothing is found."""
+    """The same filters with a make that no vehicle has, so that nothing is found."""
     return {**filters, "make": [NOBODY]}
 
 
@@ -130,7 +130,7 @@ SYNONYMS = {
 for _name, _synonyms in SYNONYMS.items():
     broken(f"filter.synonym-{_name}")(
         reads_filters(
-            lambda members, name=_name, synonyms=_synonyms: only_filter(members, name) in [[each] for each in synonyms],  # type: ignore[misc]
+            lambda members, name=_name, synonyms=_synonyms: only_filter(members, name) in [[word] for word in synonyms],  # type: ignore[misc]
             _nothing,
         )
     )
@@ -162,7 +162,7 @@ for _name in ("vin", "stock"):
 def _drops_vehicles_without_a_type(page: dict[str, Any]) -> None:
     """Removes vehicles without a vehicle type from a page."""
     before = len(page["vehicles"])
-    page["vehicles"] = [each for each in page["vehicles"] if "vehicle_type" in each]
+    page["vehicles"] = [vehicle for vehicle in page["vehicles"] if "vehicle_type" in vehicle]
     page["total"] -= before - len(page["vehicles"])
 
 
@@ -183,7 +183,7 @@ broken("range.zero")(
 broken("range.price-with-fees")(
     reads_filters(
         lambda members: set(members.get("filters") or ()) == {"price_max"},
-        lambda found: {"price_max": found["price_max"] + 599},
+        lambda filters: {"price_max": filters["price_max"] + 599},
     )
 )
 broken("filters.make-and-condition")(reads_filters(with_filters("make", "condition"), without_filter("condition")))

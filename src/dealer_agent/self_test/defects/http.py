@@ -38,10 +38,10 @@ broken("http.content-type-utf8")(
 broken("http.content-type-a2a")(
     _sets(lambda call: call.header("content-type") == "application/a2a+json", "content-type", JSON)
 )
-broken("http.content-type-charset")(_reads_content_type(lambda found: found and ";" in found, "text/plain"))
-broken("http.content-type-case")(_reads_content_type(lambda found: found and found.startswith("A"), "text/plain"))
-broken("http.content-type-other")(_reads_content_type(lambda found: found == "text/plain", JSON))
-broken("http.content-type-missing")(_reads_content_type(lambda found: found is None, JSON))
+broken("http.content-type-charset")(_reads_content_type(lambda kind: kind and ";" in kind, "text/plain"))
+broken("http.content-type-case")(_reads_content_type(lambda kind: kind and kind.startswith("A"), "text/plain"))
+broken("http.content-type-other")(_reads_content_type(lambda kind: kind == "text/plain", JSON))
+broken("http.content-type-missing")(_reads_content_type(lambda kind: kind is None, JSON))
 
 
 def is_get_of_an_interface(call: Call) -> bool:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from dealer_agent.self_test.changing import When, changes_answers, changes_calls
-from dealer_agent.self_test.defect import Agent, Answer, Breaking, Call, Change, broken
+from dealer_agent.self_test.defect import Agent, AgentResponse, Breaking, Call, Change, broken
 
 NOT_JSON = b'{"jsonrpc": "2.0", "id": 1, "method": '
 
@@ -23,7 +23,7 @@ def member(call: Call, name: str) -> Any:
     return call.document.get(name, "absent") if isinstance(call.document, dict) else "absent"
 
 
-def is_first(call: Call) -> bool:
+def is_usual(call: Call) -> bool:
     """Whether it is a usual call: its response is of interest to no other check of ids."""
     return call.is_rpc and member(call, "id") == 1 and isinstance(call.payload, dict)
 
@@ -42,7 +42,7 @@ def _add_error(document: dict[str, Any]) -> None:
 broken("json-rpc.version")(_answers(lambda call: call.is_rpc, lambda document: document.update(jsonrpc="1.0")))
 broken("json-rpc.result-or-error")(_answers(lambda call: call.is_rpc, _add_error))
 broken("json-rpc.members")(_answers(lambda call: call.is_rpc, lambda document: document.update(time=3)))
-broken("json-rpc.id-present")(_answers(is_first, lambda document: document.pop("id", None)))
+broken("json-rpc.id-present")(_answers(is_usual, lambda document: document.pop("id", None)))
 broken("json-rpc.error-object")(_answers(is_wrong_payload, lambda document: document["error"].update(details=[])))
 broken("json-rpc.error-data")(
     _answers(is_wrong_payload, lambda document: document["error"].update(data=document["error"]["data"][-1]))
@@ -50,7 +50,7 @@ broken("json-rpc.error-data")(
 
 
 @broken("json-rpc.http-status")
-async def answers_422(call: Call, agent: Agent) -> Answer:
+async def answers_422(call: Call, agent: Agent) -> AgentResponse:
     """Sends an error of a skill with the HTTP status 422, although errors of JSON-RPC have 200."""
     answer = await agent(call)
     return answer.with_status(422) if is_wrong_payload(call) and member(call, "id") == 1 else answer
@@ -135,7 +135,7 @@ broken("json-rpc.not-json-id")(_answers(lambda call: call.body == NOT_JSON, _set
 
 
 @broken("json-rpc.method-legacy-explained")
-async def does_not_explain_the_method(call: Call, agent: Agent) -> Answer:
+async def does_not_explain_the_method(call: Call, agent: Agent) -> AgentResponse:
     """Refuses a method of an old revision with "No.", so that nobody learns the new name."""
     answer = await agent(call)
     return (

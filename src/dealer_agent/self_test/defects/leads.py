@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dealer_agent.self_test.changing import When, answers, calls, error, register, with_code, with_status
-from dealer_agent.self_test.defect import Agent, Answer, Call, broken
+from dealer_agent.self_test.defect import Agent, AgentResponse, Call, broken
 
 WRITTEN = "written-by-the-customer-7Q"
 UNKNOWN_VIN = "ZZZZZZ00000000000"
@@ -34,8 +34,8 @@ def lead(test: Test = lambda _: True) -> When:
 
 def visit(payload: dict[str, Any]) -> dict[str, Any]:
     """The appointment of a lead; empty if it has none."""
-    found = payload.get("appointment")
-    return found if isinstance(found, dict) else {}
+    appointment = payload.get("appointment")
+    return appointment if isinstance(appointment, dict) else {}
 
 
 def vehicle(payload: dict[str, Any]) -> dict[str, Any]:
@@ -44,21 +44,21 @@ def vehicle(payload: dict[str, Any]) -> dict[str, Any]:
 
 def customer(payload: dict[str, Any]) -> dict[str, Any]:
     """The customer of a lead; empty if it has none."""
-    found = payload.get("customer")
-    return found if isinstance(found, dict) else {}
+    customer_node = payload.get("customer")
+    return customer_node if isinstance(customer_node, dict) else {}
 
 
 def consent(payload: dict[str, Any]) -> dict[str, Any]:
-    found = payload.get("consent")
-    return found if isinstance(found, dict) else {}
+    consent_node = payload.get("consent")
+    return consent_node if isinstance(consent_node, dict) else {}
 
 
-def accepts(requirement_id: str, repair: Test, test: Test = lambda _: True, **place: Any) -> None:
+def accepts(requirement_id: str, repair: Test, test: Test = lambda _: True, **options: Any) -> None:
     """Registers a defect that repairs leads before the dealer gets them: it accepts what it must refuse."""
-    calls(requirement_id, lambda call: call.with_payload(repair), lead(test), **place)
+    calls(requirement_id, lambda call: call.with_payload(repair), lead(test), **options)
 
 
-def refuses(requirement_id: str, test: Test, code: str = "SCHEMA_VALIDATION_FAILED", **place: Any) -> None:
+def refuses(requirement_id: str, test: Test, code: str = "SCHEMA_VALIDATION_FAILED", **options: Any) -> None:
     """Registers a defect that refuses valid leads."""
     details = [
         {"@type": "x/google.rpc.ErrorInfo", "reason": code, "domain": "proto.example", "metadata": {}},
@@ -66,18 +66,18 @@ def refuses(requirement_id: str, test: Test, code: str = "SCHEMA_VALIDATION_FAIL
     ]
     body = json.dumps({"error": {"code": 422, "message": "Not here.", "details": details}}).encode()
 
-    async def defect(call: Call, agent: Agent) -> Answer:
+    async def defect(call: Call, agent: Agent) -> AgentResponse:
         answer = await agent(call)
         if lead(test)(call) and answer.data is not None:
-            return Answer(422, (("content-type", "application/json"),), body)
+            return AgentResponse(422, (("content-type", "application/json"),), body)
         return answer
 
-    register(requirement_id, defect, place)
+    register(requirement_id, defect, options)
 
 
-def replies(requirement_id: str, change: Test, test: Test = lambda _: True, **place: Any) -> None:
+def replies(requirement_id: str, change: Test, test: Test = lambda _: True, **options: Any) -> None:
     """Registers a defect that changes the `data` of responses to leads."""
-    answers(requirement_id, lambda answer: answer.with_data(change), lead(test), **place)
+    answers(requirement_id, lambda answer: answer.with_data(change), lead(test), **options)
 
 
 def replies_visit(requirement_id: str, test: Test, **members: Any) -> None:
@@ -220,6 +220,11 @@ answers(
 )
 
 # Consent
+answers(
+    "consent.malformed-code",
+    lambda answer: with_status(422)(with_code("SCHEMA_VALIDATION_FAILED")(answer)),
+    lead(lambda payload: consent(payload).get("granted_at") == "yesterday"),
+)
 for requirement_id, test in {
     "consent.missing": lambda payload: (
         "consent" not in payload and customer(payload).get("last_name") == CUSTOMER["last_name"]
@@ -266,7 +271,7 @@ def is_retry(call: Call) -> bool:
     return call.skill == "lead.submit" and is_keyed(call.payload) and b'-retry"' in call.body
 
 
-def of_retry(change: Test) -> Callable[[Answer], Answer]:
+def of_retry(change: Test) -> Callable[[AgentResponse], AgentResponse]:
     return lambda answer: answer.with_data(change)
 
 
@@ -300,81 +305,6 @@ answers(
 )
 refuses("idempotency.after-refusal", is_keyed)
 refuses("idempotency.longest-key", lambda payload: len(str(payload.get("idempotency_key"))) == 128)
-
-# Appointments
-accepts(
-    "appointments.type-missing",
-    lambda payload: visit(payload).setdefault("appointment_type", "sales"),
-    lambda payload: "appointment" in payload,
-)
-accepts("appointments.duration", lambda payload: visit(payload).pop("duration_minutes", None))
-accepts("appointments.unknown-member", lambda payload: visit(payload).pop("shoe_size", None))
-accepts("appointments.notes-length", lambda payload: visit(payload).pop("notes", None))
-accepts(
-    "appointments.no-windows",
-    lambda payload: visit(payload).pop("requested_windows"),
-    lambda payload: visit(payload).get("requested_windows") == [],
-)
-accepts(
-    "appointments.zone-unknown",
-    lambda payload: visit(payload).pop("timezone"),
-    lambda payload: "Mars" in visit(payload).get("timezone", ""),
-)
-accepts(
-    "appointments.type-unknown",
-    lambda payload: visit(payload).update(appointment_type="sales"),
-    lambda payload: visit(payload).get("appointment_type") == "picnic",
-)
-accepts(
-    "appointments.at-malformed",
-    lambda payload: visit(payload).pop("appointment_at"),
-    lambda payload: visit(payload).get("appointment_at") == "tomorrow",
-)
-accepts(
-    "appointments.at-without-offset",
-    lambda payload: visit(payload).pop("appointment_at"),
-    lambda payload: str(visit(payload).get("appointment_at")).startswith("2099"),
-)
-accepts(
-    "appointments.both-forms",
-    lambda payload: visit(payload).pop("requested_windows"),
-    lambda payload: {"appointment_at", "requested_windows"} <= set(visit(payload)) and "notes" not in visit(payload),
-)
-accepts(
-    "appointments.window-backwards",
-    lambda payload: visit(payload)["requested_windows"][0].pop("end", None),
-    lambda payload: has_windows(payload) and "timezone" not in visit(payload) and "Z" in json.dumps(visit(payload)),
-)
-accepts(
-    "appointments.window-without-zone",
-    lambda payload: visit(payload).update(timezone="America/Chicago"),
-    lambda payload: "2099-01-05T12" in json.dumps(visit(payload)),
-)
-accepts(
-    "appointments.windows-refused",
-    lambda payload: [visit(payload).pop(name, None) for name in ("requested_windows", "timezone")],
-)
-refuses("appointments.at", is_coming)
-refuses("appointments.past-accepted", is_past)
-refuses("appointments.at-0.1.0", is_coming)
-refuses("appointments.windows", has_windows)
-refuses("appointments.windows-1.0.0", has_windows)
-replies("appointments.at-answered", pops("appointment"), is_coming)
-replies("appointments.id", lambda data: data["appointment"].pop("appointment_id"), is_coming)
-replies_visit("appointments.status", is_coming, status="maybe")
-replies_visit("appointments.confirmed-at", is_coming, status="confirmed", confirmed_at="2099-01-05T16:00:00Z")
-replies_visit("appointments.proposed-times", is_coming, status="proposed")
-replies_visit("appointments.times-future", is_coming, status="proposed", proposed_times=["2020-01-06T16:00:00Z"])
-replies_visit("appointments.past", is_past, status="confirmed", confirmed_at="2020-01-05T10:00:00Z")
-replies_visit("appointments.window-form", has_windows, status="proposed", proposed_times=["2099-01-05T10:00:00Z"])
-replies_visit(
-    "appointments.window-confirmed",
-    has_windows,
-    status="confirmed",
-    confirmed_window={"start": "2099-01-05T10:00:00Z", "end": "2099-01-05T11:00:00Z"},
-)
-replies_visit("appointments.no-time", lambda payload: set(visit(payload)) == {"appointment_type"}, status="confirmed")
-
 
 # Wrong types and valid values
 VALID_VALUES: dict[str, Any] = {
@@ -481,7 +411,7 @@ _emails: list[str] = []
 
 
 @broken("leads.ids-anonymous")
-async def writes_the_email_into_the_id(call: Call, agent: Agent) -> Answer:
+async def writes_the_email_into_the_id(call: Call, agent: Agent) -> AgentResponse:
     answer = await agent(call)
     if call.skill != "lead.submit":
         return answer
@@ -491,7 +421,7 @@ async def writes_the_email_into_the_id(call: Call, agent: Agent) -> Answer:
 
 
 @broken("leads.not-told-to-others")
-async def names_an_earlier_customer(call: Call, agent: Agent) -> Answer:
+async def names_an_earlier_customer(call: Call, agent: Agent) -> AgentResponse:
     answer = await agent(call)
     email = customer(call.payload).get("email") if call.skill == "lead.submit" else None
     if not isinstance(email, str) or not email.startswith("test-lead-"):

@@ -3,7 +3,7 @@
 import json
 
 from dealer_agent.self_test.changing import When, answers, asks, error, error_payload, with_code, with_status
-from dealer_agent.self_test.defect import Answer, Call
+from dealer_agent.self_test.defect import AgentResponse, Call
 
 LARGE = 2**20
 
@@ -13,7 +13,7 @@ def has(text: bytes) -> When:
     return lambda call: len(call.body) < LARGE and text in call.body
 
 
-def crashed(answer: Answer) -> Answer:
+def crashed(answer: AgentResponse) -> AgentResponse:
     """The answer of a web framework after an exception."""
     return answer.with_status(500).with_body(b'{"detail": "Internal Server Error"}')
 
@@ -33,16 +33,16 @@ answers("limits.huge-number", crashed, has(b"9" * 400))
 answers("limits.infinite-number", crashed, has(b"1e999"))
 answers("limits.lone-surrogate", crashed, has(b'"\\ud800"'))
 answers("limits.nul", crashed, has(b'"a\\u0000b"'))
-answers("limits.not-utf-8", error(lambda found: found.update(code=-32603)), has(b"caf\xe9"))
+answers("limits.not-utf-8", error(lambda node: node.update(code=-32603)), has(b"caf\xe9"))
 answers("limits.null-members", crashed, has(b'"messageId": null, "role": null'))
-answers("limits.long-id", error(lambda found: found.update(code=-32603)), has(b"i" * 20_000))
+answers("limits.long-id", error(lambda node: node.update(code=-32603)), has(b"i" * 20_000))
 answers("limits.long-header", crashed, lambda call: len(call.header("A2A-Extensions") or "") > 3_000)
 
 
 answers("limits.alive", crashed, asks("inventory.search.request", pagination={"limit": 17}))
 
 
-def rate_limited(answer: Answer) -> Answer:
+def rate_limited(answer: AgentResponse) -> AgentResponse:
     """A refusal of the rate in the form of HTTP+JSON."""
     info = {
         "@type": "type.googleapis.com/google.rpc.ErrorInfo",
@@ -68,6 +68,6 @@ answers("limits.retry-after", lambda answer: rate_limited(answer).with_header("r
 answers("limits.rate-limited-code", lambda answer: with_code("BUSY")(rate_limited(answer)), is_large)
 answers(
     "limits.rate-limited-retryable",
-    lambda answer: error_payload(lambda found: found.update(retryable=False))(rate_limited(answer)),
+    lambda answer: error_payload(lambda node: node.update(retryable=False))(rate_limited(answer)),
     is_large,
 )

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from dealer_agent.self_test.defect import Agent, Answer, Breaking, Call, Change, broken
+from dealer_agent.self_test.defect import Agent, AgentResponse, Breaking, Call, Change, broken
 from dealer_agent.self_test.reading import INFORMATION, MEMBERS, SEARCH, STOCK, VEHICLE, anything, changes, id_of
 
 _ROWS = [row for row in STOCK if row["dc_fast_charge"] != "true" and row["status"] == "available" and row["price"]]
@@ -41,7 +41,7 @@ MALFORMED: Mapping[str, Any] = {
 def _breaks(change: Change) -> Breaking:
     """Changes the listing of one vehicle in all responses."""
 
-    async def answer(call: Call, agent: Agent) -> Answer:
+    async def answer(call: Call, agent: Agent) -> AgentResponse:
         honest = await agent(call)
         if call.skill not in (SEARCH, VEHICLE) or honest.data is None:
             return honest

@@ -1,12 +1,12 @@
 """Defects for the checks of numbers in requests: agents that read a JSON number as another one."""
 
-from dealer_agent.self_test.defect import Agent, Answer, Breaking, Call, broken
+from dealer_agent.self_test.defect import Agent, AgentResponse, Breaking, Call, broken
 
 
 def _reads(text: str, otherwise: str) -> Breaking:
     """Reads this text of a limit as another one."""
 
-    async def answer(call: Call, agent: Agent) -> Answer:
+    async def answer(call: Call, agent: Agent) -> AgentResponse:
         body = call.body.replace(b'"limit": %b}' % text.encode(), b'"limit": %b}' % otherwise.encode())
         return await agent(Call(call.method, call.url, call.headers, body))
 

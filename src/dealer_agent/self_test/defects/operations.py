@@ -1,14 +1,14 @@
 """Defects for the checks of operations: agents that crash on operations of A2A that they do not offer."""
 
-from dealer_agent.self_test.defect import Agent, Answer, Breaking, Call, broken
+from dealer_agent.self_test.defect import Agent, AgentResponse, Breaking, Call, broken
 
 
 def _crashes(method: str, path: str) -> Breaking:
     """Answers a route with status 500 and a text, as a web framework does after an exception."""
 
-    async def answer(call: Call, agent: Agent) -> Answer:
+    async def answer(call: Call, agent: Agent) -> AgentResponse:
         if call.method == method and call.path == path:
-            return Answer(500, (("content-type", "text/plain"),), b"Internal Server Error")
+            return AgentResponse(500, (("content-type", "text/plain"),), b"Internal Server Error")
         return await agent(call)
 
     return answer

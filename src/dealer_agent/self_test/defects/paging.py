@@ -3,7 +3,7 @@
 from itertools import cycle
 from typing import Any
 
-from dealer_agent.self_test.defect import Agent, Answer, Breaking, Call, Change, broken
+from dealer_agent.self_test.defect import Agent, AgentResponse, Breaking, Call, Change, broken
 from dealer_agent.self_test.reading import SEARCH, Members, changes, exactly, members_of, reads, refuses
 
 _BEYOND = {"skip": 10_000_000, "limit": 10}
@@ -64,7 +64,7 @@ broken("privacy.same-answer")(
 
 
 @broken("search.last-vehicle")
-async def loses_the_last_vehicle(call: Call, agent: Agent) -> Answer:
+async def loses_the_last_vehicle(call: Call, agent: Agent) -> AgentResponse:
     """Sends an empty page for a `skip` that leaves only the last vehicle."""
     members, answer = members_of(call, SEARCH), await agent(call)
     if not members or list(members) != ["pagination"] or answer.data is None:
@@ -77,7 +77,7 @@ _second = cycle((False, True))
 
 
 @broken("search.same-twice")
-async def reverses_every_second_page(call: Call, agent: Agent) -> Answer:
+async def reverses_every_second_page(call: Call, agent: Agent) -> AgentResponse:
     """Answers the same search in the opposite order every second time."""
     answer = await agent(call)
     if members_of(call, SEARCH) == {"pagination": {"skip": 0, "limit": 7}} and next(_second):

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from dealer_agent.self_test.changing import answers
-from dealer_agent.self_test.defect import Answer, Call, Change
+from dealer_agent.self_test.defect import AgentResponse, Call, Change
 from dealer_agent.self_test.reading import INFORMATION, SEARCH, STOCK, VEHICLE
 
 _ROWS = [row for row in STOCK if row["status"] == "available" and row["list_price"]]
@@ -67,7 +67,7 @@ _of_all("listing.one-stock", _gives_one_stock_number)
 _turn = itertools.count()
 
 
-def _second_currency(answer: Answer) -> Answer:
+def _second_currency(answer: AgentResponse) -> AgentResponse:
     """Writes the price of a vehicle in another currency every second time."""
     currency = "USD" if next(_turn) % 2 else "MXN"
     return answer.with_data(lambda listing: listing.update(currency=currency))
@@ -76,15 +76,10 @@ def _second_currency(answer: Answer) -> Answer:
 answers("listing.currency", _second_currency, lambda call: call.skill == VEHICLE, name="listing.currency.changes")
 
 
-def _first_rooftop(requirement_id: str, change: Change, name: str = "") -> None:
-    """Adds a defect that changes the first rooftop in dealer.information."""
+def _first_rooftop(requirement_id: str, change: Change) -> None:
+    """Registers a defect that changes the first rooftop in dealer.information."""
     change_first: Change = lambda data: change(data["rooftops"][0])  # noqa: E731
-    answers(
-        requirement_id,
-        lambda answer: answer.with_data(change_first),
-        lambda call: call.skill == INFORMATION,
-        name=name,
-    )
+    answers(requirement_id, lambda answer: answer.with_data(change_first), lambda call: call.skill == INFORMATION)
 
 
 _first_rooftop(

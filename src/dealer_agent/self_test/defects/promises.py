@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from dealer_agent.self_test.changing import answers
-from dealer_agent.self_test.defect import Agent, Answer, Call, broken
+from dealer_agent.self_test.defect import Agent, AgentResponse, Call, broken
 from dealer_agent.self_test.defects.leads import UNKNOWN_VIN, Test, is_keyed, lead, replies, vehicle, visit
 
 NASHVILLE, KNOXVILLE = "Juniper Hollow Nashville", "Juniper Hollow Knoxville & Cycles"
@@ -47,7 +47,7 @@ replies(
 
 
 @broken("appointments.open-hours")
-async def confirms_every_time(call: Call, agent: Agent) -> Answer:
+async def confirms_every_time(call: Call, agent: Agent) -> AgentResponse:
     """Confirms a visit at night."""
     answer = await agent(call)
     if not lead(_is_at_night)(call):

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from jwt.algorithms import ECAlgorithm
 from jwt.api_jws import PyJWS
 
-from dealer_agent.self_test.defect import LISTENS_AT, Agent, Answer, Call, Change, broken
+from dealer_agent.self_test.defect import LISTENS_AT, Agent, AgentResponse, Call, Change, broken
 from dealer_agent.self_test.defects.cards import is_card
 
 KEYS_PATH = "/.well-known/jwks.json"
@@ -46,21 +46,21 @@ def signed(
     algorithm = ECAlgorithm(ECAlgorithm.SHA256 if key is KEY else ECAlgorithm.SHA384)
     public = {**json.loads(algorithm.to_jwk(key.public_key())), "kid": "key-1", "use": "sig"}
 
-    async def answer(call: Call, agent: Agent) -> Answer:
+    async def answer(call: Call, agent: Agent) -> AgentResponse:
         if call.path == KEYS_PATH:
             document = {"keys": [dict(public)]}
             keys(document)
-            return Answer(200, (("content-type", "application/json"),), json.dumps(document).encode())
-        found = await agent(call)
-        return found.with_document(sign) if is_card(call) and found.status == 200 else found
+            return AgentResponse(200, (("content-type", "application/json"),), json.dumps(document).encode())
+        honest = await agent(call)
+        return honest.with_document(sign) if is_card(call) and honest.status == 200 else honest
 
-    def sign(found: Any) -> None:
+    def sign(node: Any) -> None:
         protected = {"typ": "JOSE", "kid": "key-1", "jku": LISTENS_AT + KEYS_PATH}
         header(protected)
-        signature = entry_of(found, protected, key)
+        signature = entry_of(node, protected, key)
         entry(signature)
-        found["signatures"] = [signature]
-        card(found)
+        node["signatures"] = [signature]
+        card(node)
 
     broken(requirement_id)(answer)
 

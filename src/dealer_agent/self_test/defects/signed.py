@@ -1,7 +1,7 @@
 """Defects for the checks of signed requests: agents that verify signatures wrongly, or refuse what they must accept."""
 
 from dealer_agent.self_test.changing import When, answers, calls, with_status
-from dealer_agent.self_test.defect import Agent, Answer, Call, broken
+from dealer_agent.self_test.defect import Agent, AgentResponse, Call, broken
 
 SIGNATURE = ("signature-input", "signature", "signature-agent", "content-digest")
 
@@ -20,10 +20,10 @@ def ignores(requirement_id: str, reason: str, when: When = is_no_lead, *, signed
     """An agent that answers requests as if they had no signature, where a conforming one refuses it for this reason."""
 
     @broken(requirement_id, signed=signed)
-    async def answer(call: Call, agent: Agent) -> Answer:
-        found = await agent(call)
-        details = (found.error_payload or {}).get("details") or {}
-        return await agent(_unsigned(call)) if details.get("reason") == reason and when(call) else found
+    async def answer(call: Call, agent: Agent) -> AgentResponse:
+        honest = await agent(call)
+        details = (honest.error_payload or {}).get("details") or {}
+        return await agent(_unsigned(call)) if details.get("reason") == reason and when(call) else honest
 
 
 def _unsigned(call: Call) -> Call:

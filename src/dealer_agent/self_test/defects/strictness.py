@@ -119,7 +119,12 @@ def _skill_of(requirement_id: str) -> str:
 def _overlooks(requirement_id: str, chosen: Chosen) -> None:
     """Adds the defect that some invalid requests are answered as if the wrong member were absent."""
     skill = _skill_of(requirement_id)
-    broken(requirement_id)(reads(skill, chosen, lambda _: {"vin": VIN} if skill == VEHICLE else {}))
+
+    def without(members: Members) -> Members:
+        vin = members.get("vin")
+        return {"vin": vin if isinstance(vin, str) else VIN} if skill == VEHICLE else {}
+
+    broken(requirement_id)(reads(skill, chosen, without))
 
 
 for _id, (_path, _value) in OVERLOOKED.items():

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dealer_agent.self_test.defect import Agent, Answer, Call, broken
+from dealer_agent.self_test.defect import Agent, AgentResponse, Call, broken
 from dealer_agent.self_test.reading import VEHICLE, VIN, Chosen, Members, changes, exactly, members_of, reads, refuses
 
 _ELSE = {"vin": "5UXZZZ11X11Z11111", "stock": "ELSE-1", "vehicle_id": "else-1"}
@@ -91,7 +91,7 @@ def _hides(status: str) -> None:
     """Adds the defect that vehicles with this status are not found."""
 
     @broken(f"vehicle.{status}")
-    async def hides(call: Call, agent: Agent) -> Answer:
+    async def hides(call: Call, agent: Agent) -> AgentResponse:
         answer = await agent(call)
         if members_of(call, VEHICLE) is None or (answer.data or {}).get("status") != status:
             return answer
@@ -103,7 +103,7 @@ _hides("intransit")
 
 
 @broken("vehicle.no-identifier-code")
-async def calls_it_not_found(call: Call, agent: Agent) -> Answer:
+async def calls_it_not_found(call: Call, agent: Agent) -> AgentResponse:
     """Answers a request without an identifier with VEHICLE_NOT_FOUND."""
     answer = await agent(call)
     if members_of(call, VEHICLE) != {}:

@@ -1,7 +1,7 @@
 """Defects for the checks of versions: agents that read or answer the headers of A2A (version, extensions) wrongly."""
 
 from dealer_agent.self_test.changing import When, answers, calls, error, with_status
-from dealer_agent.self_test.defect import Answer, Call
+from dealer_agent.self_test.defect import AgentResponse, Call
 
 VERSION, EXTENSIONS = "A2A-Version", "A2A-Extensions"
 UNKNOWN_VERSION, UNKNOWN_EXTENSION = "99.0", "https://extension.example/never-published/v7"
@@ -20,7 +20,7 @@ def names_extension(call: Call) -> bool:
     return call.header(EXTENSIONS) == UNKNOWN_EXTENSION
 
 
-def refused(answer: Answer) -> Answer:
+def refused(answer: AgentResponse) -> AgentResponse:
     """Refuses a request without a reason."""
     return answer.with_status(400).with_body(b'{"error":{"code":400,"message":"No.","details":[]}}')
 
@@ -35,10 +35,10 @@ answers("versions.absent-published", refused, of_version(None))
 answers("versions.later-minor", refused, of_version("1.7"))
 calls("versions.unknown", as_current, of_version(UNKNOWN_VERSION))
 answers("versions.unknown-status", with_status(422), of_version(UNKNOWN_VERSION))
-answers("versions.unknown-number", error(lambda found: found.update(code=-32600)), of_version(UNKNOWN_VERSION))
+answers("versions.unknown-number", error(lambda node: node.update(code=-32600)), of_version(UNKNOWN_VERSION))
 answers(
     "versions.unknown-reason",
-    error(lambda found: found["details"][0].update(reason="BAD_VERSION")),
+    error(lambda node: node["details"][0].update(reason="BAD_VERSION")),
     of_version(UNKNOWN_VERSION),
 )
 calls("versions.legacy", as_current, of_version("0.3"))

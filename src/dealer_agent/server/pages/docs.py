@@ -109,10 +109,10 @@ def _equal_apart_from_bounds(one: Json | None, other: Json) -> bool:
     """Whether two schemas differ only in bounds and texts."""
 
     def bare(schema: Json) -> Json:
-        kept = {name: value for name, value in schema.items() if name not in _IGNORED_KEYWORDS}
-        for name in _BELOW & kept.keys():
-            kept[name] = bare(kept[name])
-        return kept
+        members = {name: value for name, value in schema.items() if name not in _IGNORED_KEYWORDS}
+        for name in _BELOW & members.keys():
+            members[name] = bare(members[name])
+        return members
 
     return one is not None and bare(one) == bare(other)
 

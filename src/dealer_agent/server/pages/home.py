@@ -26,7 +26,7 @@ _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday",
 
 
 @dataclass(frozen=True)
-class Bar:
+class ChartBar:
     """A bar of a chart: label, count, and the width and start in percent."""
 
     label: str
@@ -80,32 +80,32 @@ def home_page(
     )
 
 
-def _bars(counts: list[TextCount] | UnsetType) -> list[Bar]:
+def _bars(counts: list[TextCount] | UnsetType) -> list[ChartBar]:
     most = max((entry.count for entry in counts or ()), default=0) or 1
-    return [Bar(entry.value, entry.count, round(100 * entry.count / most, 2)) for entry in counts or ()]
+    return [ChartBar(entry.value, entry.count, round(100 * entry.count / most, 2)) for entry in counts or ()]
 
 
-def _split(counts: list[TextCount] | UnsetType, total: int) -> list[Bar]:
+def _split(counts: list[TextCount] | UnsetType, total: int) -> list[ChartBar]:
     """A bar with a stretch for each condition, and one for vehicles without a condition."""
-    known = [
+    conditions = [
         (_CONDITIONS[entry.value], entry.count, entry.value) for entry in counts or () if entry.value in _CONDITIONS
     ]
-    rest = total - sum(count for _, count, _ in known)
+    rest = total - sum(count for _, count, _ in conditions)
     if rest > 0:
-        known.append(("Not stated", rest, "unstated"))
-    stretches: list[Bar] = []
+        conditions.append(("Not stated", rest, "unstated"))
+    stretches: list[ChartBar] = []
     start = 0.0
-    for label, count, kind in known:
+    for label, count, kind in conditions:
         width = round(100 * count / max(total, 1), 2)
-        stretches.append(Bar(label, count, width, round(start, 2), kind))
+        stretches.append(ChartBar(label, count, width, round(start, 2), kind))
         start += width
     return stretches
 
 
-def _range(found: IntRange | UnsetType, words: Callable[[int], str] = str) -> str | None:
-    if not found:
+def _range(bounds: IntRange | UnsetType, words: Callable[[int], str] = str) -> str | None:
+    if not bounds:
         return None
-    return " \u2013 ".join(map(words, dict.fromkeys((found.min, found.max))))
+    return " \u2013 ".join(map(words, dict.fromkeys((bounds.min, bounds.max))))
 
 
 def _local(moment: datetime, zone: str) -> tuple[str, str]:

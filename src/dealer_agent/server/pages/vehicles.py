@@ -74,14 +74,14 @@ class Query(NamedTuple):
     @property
     def filters(self) -> Filters | UnsetType:
         """The filters of a search."""
-        found: dict[str, Any] = {
+        filters: dict[str, Any] = {
             "rooftops" if name == "rooftop" else name: (self.chosen[name],) for name in CHOICES if name in self.chosen
         }
         if "q" in self.chosen:
-            found["query"] = self.chosen["q"]
+            filters["query"] = self.chosen["q"]
         if "price_max" in self.chosen:
-            found["price_max"] = min(int(self.chosen["price_max"][:12]), MOST_PRICE)
-        return Filters(**found) if found else UNSET
+            filters["price_max"] = min(int(self.chosen["price_max"][:12]), MOST_PRICE)
+        return Filters(**filters) if filters else UNSET
 
     def at(self, page: int) -> str:
         """The query string of a page of the same list."""
@@ -92,15 +92,15 @@ def vehicles_page(profile: Profile, catalogue: Catalogue, facts: CardFacts, quer
     """A page of the list. None if the list has no such page."""
     sort = SORTS[query.chosen.get("sort", "")][1]
     first = (query.page - 1) * VEHICLES_ON_A_PAGE
-    found = catalogue.search(query.filters, first, VEHICLES_ON_A_PAGE, sort)
-    pages = max(1, -(-found.total // VEHICLES_ON_A_PAGE))
+    result = catalogue.search(query.filters, first, VEHICLES_ON_A_PAGE, sort)
+    pages = max(1, -(-result.total // VEHICLES_ON_A_PAGE))
     if query.page > pages:
         return None
     facets = catalogue.facets()
     counts = {"condition": facets.conditions, "make": facets.makes, "body": facets.bodies, "fuel": facets.fuels}
     counts["rooftop"] = facets.rooftops
     choices = [(name, label, _options(name, counts[name], query.chosen.get(name))) for name, label in CHOICES.items()]
-    vehicles = [msgspec.json.decode(listing, type=Vehicle) for listing in found.listings]
+    vehicles = [msgspec.json.decode(listing, type=Vehicle) for listing in result.listings]
     site = Site(facts)
     return render(
         "vehicles.html",
@@ -110,7 +110,7 @@ def vehicles_page(profile: Profile, catalogue: Catalogue, facts: CardFacts, quer
         chosen={name: query.chosen.get(name, "") for name in ASKED},
         choices=[each for each in choices if len(each[2]) > 1 or each[0] in query.chosen],
         sorts=[(value, label) for value, (label, _) in SORTS.items()],
-        total=found.total,
+        total=result.total,
         of_all=len(catalogue),
         page=query.page,
         pages=pages,
@@ -179,12 +179,12 @@ def _card(vehicle: Vehicle) -> dict[str, object]:
 
 def _options(name: str, counts: list[TextCount] | UnsetType, chosen: str | None) -> list[tuple[str, str, int | None]]:
     """The value, label and number of vehicles of each option, by label. A chosen value that is unknown is one, too."""
-    found: list[tuple[str, str, int | None]] = [
-        (each.value, _label(name, each.value), each.count) for each in (counts or [])[:MOST_OPTIONS]
+    options: list[tuple[str, str, int | None]] = [
+        (entry.value, _label(name, entry.value), entry.count) for entry in (counts or [])[:MOST_OPTIONS]
     ]
-    if chosen is not None and all(value != chosen for value, _, _ in found):
-        found.append((chosen, _label(name, chosen), None))
-    return sorted(found, key=lambda option: option[1].casefold())
+    if chosen is not None and all(value != chosen for value, _, _ in options):
+        options.append((chosen, _label(name, chosen), None))
+    return sorted(options, key=lambda option: option[1].casefold())
 
 
 def _label(name: str, value: str) -> str:

@@ -210,8 +210,7 @@ def memberships_of(tx: Transaction, person_id: str) -> list[Membership]:
 
 def is_last(tx: Transaction, person_id: str, for_dealer: str, role: str) -> bool:
     """Whether nobody else has this role for the dealer."""
-    found = tx.execute(COUNT_ROLE, {"of_member": for_dealer, "having": role}).scalars().all()
-    return list(found) == [person_id]
+    return list(tx.execute(COUNT_ROLE, {"of_member": for_dealer, "having": role}).scalars()) == [person_id]
 
 
 def _membership(row: tuple[str, str, str, bytes]) -> Membership:

@@ -47,7 +47,7 @@ class Invitation(NamedTuple):
     expires_at: datetime
 
 
-class Session(NamedTuple):
+class ConsoleSession(NamedTuple):
     """A session. `proved_at` is when the person last proved who they are; None: when the invitation was used."""
 
     session_hash: bytes
@@ -98,14 +98,14 @@ DELETE_INVITATION = delete(invitations).where(of_dealer(invitations), invitation
 
 ADD_SESSION = insert(console_sessions)
 
-FIND_SESSION = rows_of(console_sessions, Session).where(
+FIND_SESSION = rows_of(console_sessions, ConsoleSession).where(
     console_sessions.c.session_hash == bindparam("sought"),
     console_sessions.c.used_at > bindparam("since"),
     console_sessions.c.created_at > bindparam("born_after"),
 )
 
 LIST_SESSIONS = (
-    rows_of(console_sessions, Session)
+    rows_of(console_sessions, ConsoleSession)
     .where(console_sessions.c.person_id == bindparam("of_person"), console_sessions.c.used_at > bindparam("since"))
     .order_by(console_sessions.c.used_at.desc(), console_sessions.c.session_id)
 )
@@ -181,36 +181,35 @@ def list_invitations(tx: Transaction, for_dealer: str) -> list[Invitation]:
 
 def take_invitation(tx: Transaction, token_hash: bytes) -> Invitation | None:
     """Uses an invitation. It does not work again. Of two processes, one gets it."""
-    found = find_invitation(tx, token_hash)
-    if found is None or tx.execute(DELETE_INVITATION, {"sought": token_hash}).rowcount != 1:
+    invitation = find_invitation(tx, token_hash)
+    if invitation is None or tx.execute(DELETE_INVITATION, {"sought": token_hash}).rowcount != 1:
         return None
-    return found
+    return invitation
 
 
 def start_session(
     tx: Transaction, person_id: str, session_hash: bytes, *, address: str, browser: str, proved: bool, idle: timedelta
-) -> Session:
+) -> ConsoleSession:
     """A new session of a person. Sessions that nobody used for `idle` are deleted. With `proved`, it is also proved."""
     tx.execute(DELETE_IDLE, {"since": tx.now - idle})
     for old in sessions_of(tx, person_id, idle)[MOST_SESSIONS - 1 :]:
         end_session(tx, person_id, old.session_id)
     proved_at = tx.now if proved else None
-    session = Session(session_hash, new_ulid(), person_id, address, browser, tx.now, tx.now, proved_at)
+    session = ConsoleSession(session_hash, new_ulid(), person_id, address, browser, tx.now, tx.now, proved_at)
     tx.execute(ADD_SESSION, session._asdict())
     return session
 
 
-def find_session(tx: Transaction, session_hash: bytes, idle: timedelta) -> Session | None:
+def find_session(tx: Transaction, session_hash: bytes, idle: timedelta) -> ConsoleSession | None:
     """The session with this hash, if it was used within `idle`."""
     values = {"sought": session_hash, "since": tx.now - idle, "born_after": tx.now - LONGEST_SESSION}
     row = tx.execute(FIND_SESSION, values).one_or_none()
-    return None if row is None else Session(*row)
+    return None if row is None else ConsoleSession(*row)
 
 
-def sessions_of(tx: Transaction, person_id: str, idle: timedelta) -> list[Session]:
+def sessions_of(tx: Transaction, person_id: str, idle: timedelta) -> list[ConsoleSession]:
     """The sessions of a person that were used within `idle`, the last used one first."""
-    found = tx.execute(LIST_SESSIONS, {"of_person": person_id, "since": tx.now - idle})
-    return [Session(*row) for row in found]
+    return [ConsoleSession(*row) for row in tx.execute(LIST_SESSIONS, {"of_person": person_id, "since": tx.now - idle})]
 
 
 def touch_session(tx: Transaction, session_hash: bytes) -> None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.dealers.routing import notices_of, visit_cancelled_notices
 from dealer_agent.leads.consent_events import EVEN_EXPIRED, WITHDRAWN, WITHDRAWN_ELSEWHERE, channels_allowed
-from dealer_agent.storage.deliveries.outbox import Receiver, Waiting, enqueue, waiting
+from dealer_agent.storage.deliveries.outbox import Receiver, WaitingDelivery, enqueue, waiting
 from dealer_agent.storage.deliveries.sent_deliveries import copies
 from dealer_agent.storage.leads.quarantine import is_held
 from dealer_agent.storage.leads.stored_leads import newest_leads_of
@@ -29,7 +29,7 @@ from dealer_agent.storage.privacy.withdrawals import (
     Differences,
     WithdrawalTimes,
     contact_points_of,
-    leads_meanwhile,
+    leads_to_recheck,
     permanent_hash,
     restore_withdrawals,
 )
@@ -84,7 +84,7 @@ def withdraw(
 def withdraw_late(tx: Transaction, lead_id: str, restored: WithdrawalTimes, profile: Profile) -> bool:
     """Withdraws channels of a lead that was stored while the table of withdrawals lacked rows, and notifies receivers.
 
-    `restored` are the rows that were written again. `lead_id` is one of `leads_meanwhile`. Returns False, and changes
+    `restored` are the rows that were written again. `lead_id` is one of `leads_to_recheck`. Returns False, and changes
     nothing, if these withdrawals concern no channel that the lead allows.
     """
     channels = channels_withdrawn(tx, lead_id, restored)
@@ -119,13 +119,13 @@ def restore_from_chain(store: Store, profile: Profile, now: datetime) -> tuple[D
     these leads.
     """
     with store.lock(profile.id, now) as tx:
-        found = restore_withdrawals(tx)
-        meanwhile = leads_meanwhile(tx, found.restored)
-    late = 0
-    for lead_id in meanwhile:
+        differences = restore_withdrawals(tx)
+        lead_ids = leads_to_recheck(tx, differences.restored)
+    changed = 0
+    for lead_id in lead_ids:
         with store.lock(profile.id, now) as tx:
-            late += withdraw_late(tx, lead_id, found.restored, profile)
-    return found, late
+            changed += withdraw_late(tx, lead_id, differences.restored, profile)
+    return differences, changed
 
 
 def _notify(tx: Transaction, lead_id: str, event_number: int, profile: Profile) -> None:
@@ -142,17 +142,16 @@ def erase(tx: Transaction, lead_id: str, profile: Profile, *, consent_too: bool)
     data to erase.
     """
     visits = tuple(booked for booked in booked_visits(tx, [lead_id]) if booked.starts_at > tx.now)
-    found = copies(tx, lead_id)
-    unknown = not found and is_held(tx, lead_id)
+    received = copies(tx, lead_id)
+    nobody_knows = not received and is_held(tx, lead_id)
     if not erase_lead(tx, lead_id, consent_too=consent_too):
         return None
     being_sent = {
-        receiver: Waiting(copy.being_sent, untried=False)
-        for receiver, copy in found.items()
+        receiver: WaitingDelivery(copy.being_sent, untried=False)
+        for receiver, copy in received.items()
         if copy.being_sent is not None
     }
-    enqueue(tx, lead_id, notices_of(profile, "erasure", found), being_sent)
-    told = () if unknown else visits
-    ended = [row for visit in told for row in visit_cancelled_notices(profile, visit.rooftop, visit.appointment_id)]
-    enqueue(tx, lead_id, ended)
-    return Erased({receiver: copy.arrived for receiver, copy in found.items()}, visits)
+    enqueue(tx, lead_id, notices_of(profile, "erasure", received), being_sent)
+    for visit in () if nobody_knows else visits:
+        enqueue(tx, lead_id, visit_cancelled_notices(profile, visit.rooftop, visit.appointment_id))
+    return Erased({receiver: copy.arrived for receiver, copy in received.items()}, visits)

@@ -13,20 +13,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Literal, NamedTuple
 
-from sqlalchemy import (
-    Executable,
-    Integer,
-    and_,
-    bindparam,
-    exists,
-    func,
-    insert,
-    not_,
-    or_,
-    select,
-    text,
-    update,
-)
+from sqlalchemy import Executable, Integer, and_, bindparam, exists, func, insert, not_, or_, select, text, update
 
 from dealer_agent.dealers.routing import Kind, NewDelivery
 from dealer_agent.protocol.ids import new_ulid
@@ -43,7 +30,7 @@ Receiver = tuple[str, str]
 """The receiver of a delivery: a rooftop and one of its channels."""
 
 
-class Waiting(NamedTuple):
+class WaitingDelivery(NamedTuple):
     """The newest waiting delivery of a lead to a receiver.
 
     `untried`: the document of a waiting delivery is not made yet, so it will contain every addition until then.
@@ -308,7 +295,7 @@ COUNT_LONG_UNSENT = COUNT_UNSENT.where(
 
 
 def enqueue(
-    tx: Transaction, lead_id: str, rows: Sequence[NewDelivery], after: Mapping[Receiver, Waiting] | None = None
+    tx: Transaction, lead_id: str, rows: Sequence[NewDelivery], after: Mapping[Receiver, WaitingDelivery] | None = None
 ) -> list[str]:
     """Adds rows that are due now and returns their ids. Call it in the transaction that stores the reason for them.
 
@@ -339,8 +326,8 @@ def enqueue(
 
 def due_receivers(tx: Transaction, lease: timedelta) -> list[Receiver]:
     """The receivers (rooftop, channel) with a due delivery that no process has leased. `lease` is the longest lease."""
-    found = tx.execute(FIND_DUE_ADDRESSES, lease_times(tx.now, lease))
-    return [(row.rooftop, row.channel) for row in found]
+    rows = tx.execute(FIND_DUE_ADDRESSES, lease_times(tx.now, lease))
+    return [(row.rooftop, row.channel) for row in rows]
 
 
 def dealers_with_due(tx: InstallationTransaction, lease: timedelta, most: int) -> list[str]:
@@ -350,23 +337,23 @@ def dealers_with_due(tx: InstallationTransaction, lease: timedelta, most: int) -
     return list(tx.execute(statement, times | {"most": most}).scalars())
 
 
-def waiting(tx: Transaction, lead_id: str) -> dict[Receiver, Waiting]:
+def waiting(tx: Transaction, lead_id: str) -> dict[Receiver, WaitingDelivery]:
     """The newest waiting delivery of a lead to each receiver."""
-    found: dict[Receiver, Waiting] = {}
+    newest: dict[Receiver, WaitingDelivery] = {}
     for row in tx.execute(READ_WAITING, {"of_lead": lead_id}):
         receiver = row.rooftop, row.channel
-        before = found.get(receiver, Waiting("", untried=False))
+        before = newest.get(receiver, WaitingDelivery("", untried=False))
         untried = row.kind in WHOLE_LEADS and row.document is None and row.lease is None
-        found[receiver] = Waiting(max(before.delivery_id, row.delivery_id), before.untried or untried)
-    return found
+        newest[receiver] = WaitingDelivery(max(before.delivery_id, row.delivery_id), before.untried or untried)
+    return newest
 
 
 def claim(tx: Transaction, lease: timedelta, receiver: Receiver, limit: int) -> list[DueDelivery]:
     """Claims up to `limit` due rows of `receiver`, the oldest first. The caller has them until the lease ends."""
     rooftop, channel = receiver
-    sought = {"rooftop": rooftop, "channel": channel, "limit": limit}
+    parameters = {"rooftop": rooftop, "channel": channel, "limit": limit}
     claimed = []
-    for row in FIND_DUE.read(tx, lease_times(tx.now, lease) | sought):
+    for row in FIND_DUE.read(tx, lease_times(tx.now, lease) | parameters):
         lease_name = new_ulid()
         LEASE.add(tx, {"picked": row.delivery_id, "new_lease": lease_name, "until": tx.now + lease})
         claimed.append(DueDelivery(**row._asdict(), lease=lease_name))
@@ -470,5 +457,5 @@ def unsent_deliveries(tx: Transaction, before: datetime | None = None) -> list[U
 def _settle(
     tx: Transaction, statement: Executable, delivery: DueDelivery, may_have_arrived: bool, values: Mapping[str, Any]
 ) -> bool:
-    held = {"settled": delivery.delivery_id, "held": delivery.lease, "known": 0 if may_have_arrived else 1}
-    return tx.execute(statement, {**held, **values}).rowcount == 1
+    parameters = {"settled": delivery.delivery_id, "held": delivery.lease, "known": 0 if may_have_arrived else 1}
+    return tx.execute(statement, {**parameters, **values}).rowcount == 1

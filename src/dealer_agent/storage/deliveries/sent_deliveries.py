@@ -1,6 +1,9 @@
-"""Reads what was sent of a lead: the document of a delivery, who received the lead, how many mails an address got."""
+"""What was sent of a lead: the document of each delivery, who received the lead, and how many mails an address got.
 
-from collections.abc import Sequence
+The document is stored with a renewed lease, just before it is sent. Staff can queue it to be sent again.
+"""
+
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -21,10 +24,10 @@ from dealer_agent.storage.deliveries.outbox import (
     list_deliveries,
     waiting,
 )
-from dealer_agent.storage.leads.prepared_statements import Prepared, Read
+from dealer_agent.storage.leads.prepared_statements import Prepared, Read, read_of_keys
 from dealer_agent.storage.leads.stored_leads import newest_leads_of
 from dealer_agent.storage.schema import leads, outbox
-from dealer_agent.storage.statements import of_lead, of_leads
+from dealer_agent.storage.statements import of_dealer, of_lead, of_leads
 from dealer_agent.storage.transaction import Transaction
 
 MOST_OF_LEAD = 1000
@@ -71,15 +74,13 @@ READ_COPIES = select(outbox.c.rooftop, outbox.c.channel, outbox.c.state, outbox.
     of_lead(outbox), outbox.c.kind.in_(WHOLE_LEADS), or_(outbox.c.state == "sent", outbox.c.unknown > 0)
 )
 
-READ_HISTORY = Prepared(
-    select(outbox.c.delivery_id, outbox.c.state).where(
-        of_lead(outbox),
-        outbox.c.rooftop == bindparam("rooftop"),
-        outbox.c.channel == bindparam("channel"),
-        outbox.c.delivery_id != bindparam("delivery_id"),
-        or_(*(outbox.c.kind == kind for kind in WHOLE_LEADS)),
-        or_(outbox.c.state == "sent", outbox.c.unknown > 0),
-    )
+# The kinds are compared one by one: a Prepared has no expanding parameters.
+COPIES_OF_DEALER = select(
+    outbox.c.lead_id, outbox.c.rooftop, outbox.c.channel, outbox.c.delivery_id, outbox.c.state
+).where(
+    of_dealer(outbox),
+    or_(*(outbox.c.kind == kind for kind in WHOLE_LEADS)),
+    or_(outbox.c.state == "sent", outbox.c.unknown > 0),
 )
 
 # Leads of anonymous callers have NULL: both databases compare two NULLs with IS NOT DISTINCT FROM.
@@ -107,27 +108,27 @@ LEASE_TAKEN = "another process has the lease of this delivery"
 
 def copies(tx: Transaction, lead_id: str) -> dict[Receiver, Copy]:
     """The copies of a lead by receiver. A receiver that certainly has no copy is left out."""
-    found: dict[Receiver, Copy] = {}
+    by_receiver: dict[Receiver, Copy] = {}
     for row in tx.execute(READ_COPIES, {"of_lead": lead_id}):
         receiver = row.rooftop, row.channel
-        before = found.get(receiver, Copy(arrived=False, being_sent=None))
+        before = by_receiver.get(receiver, Copy(arrived=False, being_sent=None))
         being_sent = row.delivery_id if row.lease is not None else before.being_sent
-        found[receiver] = Copy(before.arrived or row.state == "sent", being_sent)
-    return found
+        by_receiver[receiver] = Copy(before.arrived or row.state == "sent", being_sent)
+    return by_receiver
 
 
-def history_read(delivery: DueDelivery) -> Read:
-    """The statement that reads the other deliveries to the same receiver."""
-    return READ_HISTORY, {
-        "of_lead": delivery.lead_id,
-        "rooftop": delivery.rooftop,
-        "channel": delivery.channel,
-        "delivery_id": delivery.delivery_id,
-    }
+def read_of_histories(lead_ids: Sequence[str]) -> Read:
+    """The statement that reads the deliveries of leads that arrived, or may have. The rows are in no order."""
+    return read_of_keys(COPIES_OF_DEALER, outbox.c.lead_id, lead_ids)
 
 
-def history_in(others: Sequence[Any], delivery: DueDelivery) -> History:
-    """The history in the rows of `history_read`."""
+def history_in(rows: Iterable[Any], delivery: DueDelivery) -> History:
+    """The history in the rows of `read_of_histories` for the delivery's lead."""
+    others = [
+        row
+        for row in rows
+        if (row.rooftop, row.channel) == delivery.receiver and row.delivery_id != delivery.delivery_id
+    ]
     later = any(row.state == "sent" and row.delivery_id > delivery.delivery_id for row in others)
     return History(bool(others), later)
 
@@ -137,12 +138,12 @@ def renew(tx: Transaction, delivery: DueDelivery, lease: timedelta, document: St
 
     Raises AlreadyStored if the lease was lost, at once or when the group is written: then nothing may be sent.
     """
-    held = {"settled": delivery.delivery_id, "held": delivery.lease, "until": tx.now + lease}
+    parameters = {"settled": delivery.delivery_id, "held": delivery.lease, "until": tx.now + lease}
     if document is None:
-        RENEW.add(tx, held, conflict=LEASE_TAKEN)
+        RENEW.add(tx, parameters, conflict=LEASE_TAKEN)
     else:
         encrypted = tx.encrypt(msgspec.msgpack.encode(document), outbox.c.document, delivery.delivery_id)
-        STORE_DOCUMENT.add(tx, {**held, "encrypted": encrypted}, conflict=LEASE_TAKEN)
+        STORE_DOCUMENT.add(tx, {**parameters, "encrypted": encrypted}, conflict=LEASE_TAKEN)
 
 
 def decrypted_document(tx: Transaction, delivery: DueDelivery) -> StoredDocument | None:
@@ -168,7 +169,7 @@ def count_mails_before(
     since = delivery.tried_since - within
     if sum(at > since for at in newest.values()) >= MOST_LEADS:
         return MOST_LEADS
-    sought = {
+    parameters = {
         "lead_ids": list(newest),
         "caller": caller,
         "kind": delivery.kind,
@@ -176,7 +177,7 @@ def count_mails_before(
         "at": delivery.tried_since,
         "delivery_id": delivery.delivery_id,
     }
-    return int(tx.execute(COUNT_MAILS_BEFORE, sought).scalar_one())
+    return int(tx.execute(COUNT_MAILS_BEFORE, parameters).scalar_one())
 
 
 def send_again(
@@ -187,14 +188,14 @@ def send_again(
     Returns the new delivery ids; none if nothing was sent before. With `channel`, only that channel gets the lead.
     """
     if delivery_id is not None:
-        found = get_delivery(tx, delivery_id)
-        sent = [found] if found is not None and found.state == "sent" else []
+        delivery = get_delivery(tx, delivery_id)
+        sent = [delivery] if delivery is not None and delivery.state == "sent" else []
     else:
         every = list_deliveries(tx, MOST_OF_LEAD, state="sent", lead_id=lead_id, channel=channel)
         sent = list({(row.rooftop, row.channel): row for row in every if row.kind in WHOLE_LEADS}.values())
-    made = []
+    new_ids = []
     for row in sent:
         kind: Kind = "resend" if row.kind == "lead" else row.kind
         again = NewDelivery(kind, row.rooftop, row.channel, None if row.kind in WHOLE_LEADS else row.event_id)
-        made += enqueue(tx, row.lead_id, [again], waiting(tx, row.lead_id))
-    return made
+        new_ids += enqueue(tx, row.lead_id, [again], waiting(tx, row.lead_id))
+    return new_ids

@@ -54,7 +54,7 @@ from dealer_agent.storage.schema import (
 )
 from dealer_agent.storage.statements import of_dealer, rows_of, upsert
 from dealer_agent.storage.stock.reading import read_revision
-from dealer_agent.storage.stock.record_tables import record_starts, recorded_units
+from dealer_agent.storage.stock.record_tables import record_starts, recorded_replies, recorded_units
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import InstallationTransaction, Transaction
 
@@ -214,10 +214,10 @@ def set_state(tx: Transaction, *, enabled: bool | None = None, listed: bool | No
 
 def find_dealer(tx: Transaction) -> RegisteredDealer:
     """The dealer of the transaction. Raises DealerUnknown."""
-    found = tx.execute(FIND_DEALER).one_or_none()
-    if found is None:
+    row = tx.execute(FIND_DEALER).one_or_none()
+    if row is None:
         raise not_registered(tx.dealer_id)
-    return RegisteredDealer(*found)
+    return RegisteredDealer(*row)
 
 
 def read_settings(tx: Transaction, number: int) -> bytes:
@@ -422,7 +422,7 @@ def copy_dealer(
 def _values(table: Table, row: Row[Any], stock_counter: int) -> Mapping[str, Any]:
     """The values of a row in the target, whose counter of stock changes may be ahead: a dealer was removed there."""
     values = row._asdict()
-    if table in (imports, units, unit_changes, recorded_units, record_starts, feed_files):
+    if table in (imports, units, unit_changes, recorded_units, record_starts, recorded_replies, feed_files):
         for name in ("revision", "undoes", "until"):
             if values.get(name) is not None:
                 values[name] += stock_counter

@@ -52,7 +52,7 @@ def needs_registration(connection: Connection, dealer_id: str) -> bool:
 
 
 def registration_reads(tx: Transaction) -> tuple[list[Read], list[Read]]:
-    """What holds the registration, and what then reads it. Both are empty for the dealer of a folder of its own."""
+    """The reads that lock the registration, and those that then read it. None for the dealer of a folder of its own."""
     if not needs_registration(tx.connection, tx.dealer_id):
         return [], []
     return [(HOLD, {})] if tx.connection.dialect.name == "postgresql" else [], [(READ_ENABLED, {})]

@@ -76,6 +76,11 @@ DELETE_RESPONSE = Prepared(
 )
 
 
+def fingerprints_of(tx: Transaction, scope: str, key: str) -> list[bytes]:
+    """The fingerprint of an idempotency key under each key of the keyring."""
+    return tx.hashes(_key_hash(scope, key).hex(), FINGERPRINT)
+
+
 def find_idempotent(tx: Transaction, scope: str, key: str) -> StoredResponse | None:
     """The response that was stored for this idempotency key within the last 30 days."""
     key_hash = _key_hash(scope, key)
@@ -93,12 +98,12 @@ def record_idempotency(tx: Transaction, record: IdempotencyRecord) -> None:
     """Stores the response for a key. Raises AlreadyStored if the key has one that is younger than 30 days."""
     content = ResponseContent(record.payload_hash, record.reply, _key_hash(record.scope, record.key))
     row = response_row(tx, content, record.at, record.lead_id) | {"since": record.at - IDEMPOTENCY_KEPT}
-    STORE_RESPONSE.add(tx, row, key=row["fingerprint"], conflict="this idempotency key has an answer")
+    STORE_RESPONSE.add(tx, row, keys=[row["fingerprint"]], conflict="this idempotency key has an answer")
 
 
 def replace_idempotency(tx: Transaction, record: IdempotencyRecord) -> None:
     """Replaces the response that is stored for a key."""
-    for fingerprint in tx.hashes(_key_hash(record.scope, record.key).hex(), FINGERPRINT):
+    for fingerprint in fingerprints_of(tx, record.scope, record.key):
         DELETE_RESPONSE.write(tx, {"of_key": fingerprint})
     record_idempotency(tx, record)
 

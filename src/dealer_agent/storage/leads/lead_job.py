@@ -23,16 +23,17 @@ from dealer_agent.storage.errors import (
     translating,
 )
 from dealer_agent.storage.isolation import forget_dealer
-from dealer_agent.storage.leads.prepared_statements import CollectedRows, run_without_parameters
+from dealer_agent.storage.leads.prepared_statements import CollectedRows, Sought, run_without_parameters
 from dealer_agent.storage.privacy.event_chain import lock_dealer
 from dealer_agent.storage.transaction import Ciphers, OpenSpan, Transaction, current_span
 
 Result = TypeVar("Result")
 Job = Callable[[Transaction], Result]
+Seeks = Callable[[Transaction], Sought]
 
 
 async def result_in_time(stored: Future[Result], seconds: float) -> Result:
-    """The result of a job. After `seconds` it cancels the job and raises TimeoutError: then it may be stored."""
+    """The result of a job. After `seconds` cancels it and raises TimeoutError. A job that already runs continues."""
     try:
         async with asyncio.timeout(seconds):
             return await asyncio.shield(asyncio.wrap_future(stored))
@@ -51,7 +52,8 @@ class Buyer(NamedTuple):
 class SubmittedJob(Generic[Result]):
     """A job, what its transaction needs, and its future.
 
-    It may wait for a blocked dealer for `seconds`. `was_taken`: it has left the queue at least once.
+    It may wait for a blocked dealer for `seconds`. `was_taken`: it has left the queue at least once. `seeks` returns
+    the keys that it looks for: mostly no row has them, and then it runs without these statements.
     """
 
     dealer_id: str
@@ -62,6 +64,7 @@ class SubmittedJob(Generic[Result]):
     buyer: Buyer | None
     seconds: float
     submitted_at: float = field(default_factory=perf_counter)
+    seeks: Seeks | None = None
     span: OpenSpan | None = field(default_factory=current_span.get)
     began: int = 0
     was_taken: bool = False

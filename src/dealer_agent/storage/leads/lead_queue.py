@@ -21,8 +21,8 @@ GROUP = 64
 """The most jobs in one transaction: bounds how long the first of them waits for the last."""
 
 SHARED_GROUP = 4
-"""The same while several dealers have jobs: a job of one dealer waits for a whole group of another one. The dealers of
-a group have equal shares of it. A transaction by itself costs as much processor time as about four leads."""
+"""The most jobs in one transaction while several dealers have jobs: a job of one dealer waits for a group of another.
+The dealers of a group have equal shares of it. A transaction costs as much processor time as about four leads."""
 
 SHARED_SECONDS = 1.0
 """After a job of another dealer than the one before, several dealers count as active for this time."""

@@ -155,7 +155,7 @@ class FoundLeads(NamedTuple):
 
 def find_leads(
     tx: Transaction,
-    sought: LeadFilter,
+    search: LeadFilter,
     limit: int,
     on_progress: Callable[[int], None] = lambda _: None,
     *,
@@ -165,28 +165,28 @@ def find_leads(
 
     `on_progress` gets the number of leads that were decrypted. Raises EncryptionError.
     """
-    if not sought.text:
-        few = _few(tx, sought)
-        found = [] if few == [] else _page(tx, sought, sought.before, limit, few)
-        return FoundLeads(found, len(found), incomplete=False)
-    ids = [sought.text.upper()] if sought.contact is None else find_leads_of(tx, [sought.contact])[-MOST_OF_PERSON:]
-    if ids and (known := _page(tx, sought, sought.before, limit, ids)):
-        return FoundLeads(known, len(known), incomplete=False)
-    found, opened, before = [], 0, sought.before
+    if not search.text:
+        few = _few(tx, search)
+        matching = [] if few == [] else _page(tx, search, search.before, limit, few)
+        return FoundLeads(matching, len(matching), incomplete=False)
+    ids = [search.text.upper()] if search.contact is None else find_leads_of(tx, [search.contact])[-MOST_OF_PERSON:]
+    if ids and (of_person := _page(tx, search, search.before, limit, ids)):
+        return FoundLeads(of_person, len(of_person), incomplete=False)
+    matching, opened, before = [], 0, search.before
     while opened < most:
-        page = _page(tx, sought, before, wanted := min(PAGE, most - opened))
+        page = _page(tx, search, before, wanted := min(PAGE, most - opened))
         added = _added_customers(tx, [lead.lead_id for lead in page])
         for lead in page:
             opened += 1
-            if has_words(sought.text, lead, added[lead.lead_id]):
-                found.append(lead)
-            if len(found) == limit:
-                return FoundLeads(found, opened, incomplete=False)
+            if has_words(search.text, lead, added[lead.lead_id]):
+                matching.append(lead)
+            if len(matching) == limit:
+                return FoundLeads(matching, opened, incomplete=False)
         on_progress(opened)
         if len(page) < wanted:
-            return FoundLeads(found, opened, incomplete=False)
+            return FoundLeads(matching, opened, incomplete=False)
         before = page[-1].lead_id
-    return FoundLeads(found, opened, incomplete=True, last=before)
+    return FoundLeads(matching, opened, incomplete=True, last=before)
 
 
 def count_unmarked(tx: Transaction, since: datetime, rooftops: Sequence[str] = ()) -> int:
@@ -195,45 +195,45 @@ def count_unmarked(tx: Transaction, since: datetime, rooftops: Sequence[str] = (
     return int(tx.execute(statement, {"since": since, "rooftops": rooftops}).scalar_one())
 
 
-def _few(tx: Transaction, sought: LeadFilter) -> list[str] | None:
+def _few(tx: Transaction, search: LeadFilter) -> list[str] | None:
     """The ids of the leads in a rare state; None if the state is not rare, or if none is sought.
 
     Otherwise the databases would look at all leads, newest first, to find a few old ones.
     """
-    if sought.held:
-        found = list(tx.execute(FIND_HELD, {"most": FEW + 1}).scalars())
-    elif sought.state in ("waiting", "undeliverable", "dropped"):
-        found = list(tx.execute(FIND_IN_STATE, {"state": sought.state, "most": FEW + 1}).scalars())
+    if search.held:
+        lead_ids = list(tx.execute(FIND_HELD, {"most": FEW + 1}).scalars())
+    elif search.state in ("waiting", "undeliverable", "dropped"):
+        lead_ids = list(tx.execute(FIND_IN_STATE, {"state": search.state, "most": FEW + 1}).scalars())
     else:
         return None
-    return list(dict.fromkeys(found)) if len(found) <= FEW else None
+    return list(dict.fromkeys(lead_ids)) if len(lead_ids) <= FEW else None
 
 
 def _page(
-    tx: Transaction, sought: LeadFilter, before: str | None, limit: int, ids: Sequence[str] | None = None
+    tx: Transaction, search: LeadFilter, before: str | None, limit: int, ids: Sequence[str] | None = None
 ) -> list[LeadRecord]:
     """The newest leads that are older than `before`. With `ids`, only these."""
-    statement = (LIST_HELD if sought.held else LIST_LEADS).where(*_RECEIVED)
+    statement = (LIST_HELD if search.held else LIST_LEADS).where(*_RECEIVED)
     if before is not None:
         statement = statement.where(IS_BEFORE)
-    if sought.state == "erased":
+    if search.state == "erased":
         statement = statement.where(leads.c.erased_at.is_not(None))
-    elif sought.state is not None:
+    elif search.state is not None:
         statement = statement.where(_HAS_DELIVERY)
-    if sought.mark == "none":
+    if search.mark == "none":
         statement = statement.where(leads.c.mark.is_(None))
-    elif sought.mark is not None:
-        statement = statement.where(leads.c.mark == sought.mark)
-    if sought.rooftops:
+    elif search.mark is not None:
+        statement = statement.where(leads.c.mark == search.mark)
+    if search.rooftops:
         statement = statement.where(_OF_ROOFTOPS)
-    if sought.caller == "":
+    if search.caller == "":
         statement = statement.where(leads.c.caller.is_(None))
-    elif sought.caller is not None:
+    elif search.caller is not None:
         statement = statement.where(leads.c.caller == bindparam("caller"))
     if ids is not None:
         statement = statement.where(leads.c.lead_id.in_(bindparam("lead_ids", expanding=True)))
-    values = {"since": sought.since, "until": sought.until, "state": sought.state, "before": before, "lead_ids": ids}
-    values |= {"caller": sought.caller, "rooftops": sought.rooftops}
+    values = {"since": search.since, "until": search.until, "state": search.state, "before": before, "lead_ids": ids}
+    values |= {"caller": search.caller, "rooftops": search.rooftops}
     return leads_in(tx, tx.execute(statement, values | {"limit": limit}))
 
 

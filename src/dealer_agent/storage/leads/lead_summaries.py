@@ -40,12 +40,12 @@ COUNT_DELIVERIES = (
 
 def summaries_of(tx: Transaction, lead_ids: Sequence[str]) -> Mapping[str, LeadSummary]:
     """The summary of each of these leads."""
-    found = {lead_id: LeadSummary() for lead_id in lead_ids}
+    summaries = {lead_id: LeadSummary() for lead_id in lead_ids}
     chosen = {"lead_ids": list(lead_ids)}
     if not lead_ids:
-        return found
+        return summaries
     for lead_id, _, _, status in sorted(tx.execute(READ_STATUSES, chosen)):
-        found[lead_id].visit = status
+        summaries[lead_id].visit = status
     for lead_id, state, count in tx.execute(COUNT_DELIVERIES, chosen):
-        found[lead_id].deliveries[state] = count
-    return found
+        summaries[lead_id].deliveries[state] = count
+    return summaries

@@ -15,25 +15,20 @@ a job may run several times. It must change nothing but the database.
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from datetime import datetime
 from time import perf_counter, time_ns
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Engine, update
+from sqlalchemy import Column, Connection, Engine, update
 
+from dealer_agent.encryption.errors import EncryptionError
 from dealer_agent.storage.connections import begin
-from dealer_agent.storage.errors import (
-    DatabaseBusy,
-    DatabaseFailure,
-    DealerBlocked,
-    KeyMissing,
-    WrongKey,
-    translating,
-)
+from dealer_agent.storage.errors import DatabaseBusy, DatabaseFailure, DealerBlocked, KeyMissing, WrongKey, translating
 from dealer_agent.storage.installation.registration import not_registered
-from dealer_agent.storage.leads.lead_job import Buyer, Job, Result, SubmittedJob, savepoint
+from dealer_agent.storage.leads.lead_job import Buyer, Job, Result, Seeks, SubmittedJob, savepoint
 from dealer_agent.storage.leads.lead_queue import LeadQueue
-from dealer_agent.storage.leads.prepared_statements import CollectedRows, Read, collect_rows
+from dealer_agent.storage.leads.prepared_statements import CollectedRows, Read, collect_rows, look_for
 from dealer_agent.storage.privacy.event_chain import DealerLocks, LockedDealer, lock_dealers
 from dealer_agent.storage.privacy.keys import prepare_to_encrypt
 from dealer_agent.storage.schema import revisions
@@ -56,7 +51,7 @@ LOCK_SECONDS = 1.0
 """How long a transaction of one dealer waits for a lock while no other dealer has jobs."""
 
 SHARED_LOCK_SECONDS = 0.02
-"""The same while other dealers have jobs, which wait as well. So it waits often, and never for long."""
+"""How long it waits while other dealers have jobs, which wait as well: it waits often, but never for long."""
 
 BLOCKED_SECONDS = 0.1
 """While other dealers have jobs, a transaction waits only for a dealer that has been blocked for this long."""
@@ -87,7 +82,7 @@ class LeadWriter:
     """Stores leads durably. Threads and event loops may share one; every process makes its own (after a fork)."""
 
     def __init__(self, engine: Engine, ciphers: Ciphers) -> None:
-        """Without a cipher, a job that encrypts raises KeyMissing."""
+        """`ciphers` has the ciphers of dealers. Without one, a job that encrypts raises KeyMissing."""
         self._engine = engine
         self._ciphers = ciphers
         self._queue = LeadQueue()
@@ -114,8 +109,11 @@ class LeadWriter:
         buyer: Buyer | None = None,
         *,
         seconds: float = STORE_SECONDS,
+        seeks: Seeks | None = None,
     ) -> Future[Result]:
         """Queues `job`; the future has its result as soon as that is durable. `now` is the time of its transaction.
+
+        `seeks` returns the keys that the job looks for, under the dealer's lock.
 
         The future fails with DealerUnknown if the dealer was removed. A job of a `buyer` also fails with DealerUnknown
         for a disabled dealer, and with TokenRevoked for a revoked token.
@@ -128,7 +126,7 @@ class LeadWriter:
         the dealer, or of all dealers, wait.
         """
         future: Future[Result] = Future()
-        self._queue.add(SubmittedJob(dealer_id, job, now, self._ciphers, future, buyer, seconds))
+        self._queue.add(SubmittedJob(dealer_id, job, now, self._ciphers, future, buyer, seconds, seeks=seeks))
         return future
 
     def probe(self, dealer_id: str, seconds: float) -> Future[None]:
@@ -243,6 +241,7 @@ class LeadWriter:
                         job.failure = not_registered(tx.dealer_id)
                 for tx, dealer in locks.locked:
                     _check_jobs(tx, dealer, jobs[tx.dealer_id])
+                    _look_for_keys(tx, jobs[tx.dealer_id])
                 locked = [tx for tx, _ in locks.locked]
                 runnable = [job for tx in locked for job in jobs[tx.dealer_id] if job.failure is None]
                 started = [job for job in runnable if job.start()]
@@ -313,6 +312,17 @@ def _give_keys(tx: Transaction, jobs: Iterable[SubmittedJob[Any]]) -> None:
         ciphers = OneCipher(tx.unchecked_cipher, tx.ciphers.installation)
         for job in jobs:
             job.ciphers = ciphers
+
+
+def _look_for_keys(tx: Transaction, jobs: Iterable[SubmittedJob[Any]]) -> None:
+    """Looks for the keys of a dealer's jobs together. A job whose keys cannot be made is left out."""
+    sought: dict[Column[Any], list[bytes]] = {}
+    for job in jobs:
+        if job.seeks is not None and job.failure is None:
+            with suppress(EncryptionError, KeyMissing, UnicodeError):  # The job will raise it.
+                for column, keys in job.seeks(tx).items():
+                    sought.setdefault(column, []).extend(keys)
+    look_for(tx, sought)
 
 
 def _run_together(

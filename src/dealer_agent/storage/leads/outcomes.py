@@ -111,12 +111,12 @@ def outcomes_of_agents(tx: Transaction) -> dict[str | None, AgentOutcomes]:
 
     One pass over the index of the leads of the last year.
     """
-    found: dict[str | None, AgentOutcomes] = {}
+    outcomes: dict[str | None, AgentOutcomes] = {}
     width = len(Outcomes._fields)
     for caller, *numbers in tx.execute(COUNT_OUTCOMES, {"month": tx.now - MONTH, "year": tx.now - YEAR}):
         month, year = (Outcomes(*map(int, part)) for part in (numbers[:width], numbers[width:]))
-        found[caller] = AgentOutcomes(month, year)
-    return found
+        outcomes[caller] = AgentOutcomes(month, year)
+    return outcomes
 
 
 def newest_outcomes(tx: Transaction, most: int) -> dict[str | None, tuple[Outcomes, datetime]]:
@@ -135,8 +135,8 @@ def doubtful_agents(tx: Transaction, least: int, percent: int) -> dict[str, Outc
 
     A lead is bad if it is marked as spam or wrong, or a server refused its mail for good.
     """
-    sought = {"month": tx.now - MONTH, "least": least, "percent": percent}
-    return {caller: Outcomes(*map(int, numbers)) for caller, *numbers in tx.execute(FIND_DOUBTFUL, sought)}
+    parameters = {"month": tx.now - MONTH, "least": least, "percent": percent}
+    return {caller: Outcomes(*map(int, numbers)) for caller, *numbers in tx.execute(FIND_DOUBTFUL, parameters)}
 
 
 def set_mark(tx: Transaction, lead_id: str, mark: Mark, *, by: str) -> bool:

@@ -1,21 +1,41 @@
 """Prepares the statements that store leads: they are compiled once, and executed by the driver.
 
 SQLAlchemy, with its cache of compiled statements, executes 1,450 to 1,750 Python instructions (18 to 20 µs) for a
-statement on SQLite, and this module 280 to 310 (4 to 5 µs). A lead has 13 statements, and every other lead waits
+statement on SQLite, and this module 280 to 310 (4 to 5 µs). A lead adds six rows or more, and every other lead waits
 meanwhile. SQLAlchemy still provides the statement, the conversions and the transaction.
 
 A group of jobs collects the rows that it adds (`collect_rows`). They are written together, with one statement for each
 table and one round trip, before any statement that could find them or depends on them. `Prepared.read` and `write`
 execute a statement at once. `add` and `move` collect rows.
+
+Most leads are of new customers. So a group looks for the keys of all its jobs first (`look_for`). A statement that
+reads rows by keys that are absent finds nothing, and is not executed.
 """
 
 from collections import namedtuple
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from itertools import islice
+from functools import cache
+from itertools import islice, repeat
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Delete, Dialect, Insert, LargeBinary, Select, Table, Update
+from sqlalchemy import (
+    Column,
+    Connection,
+    Delete,
+    Dialect,
+    Insert,
+    Integer,
+    LargeBinary,
+    Select,
+    Table,
+    Update,
+    bindparam,
+    literal_column,
+    select,
+    values,
+)
+from sqlalchemy import column as sql_column
 from sqlalchemy.sql.util import find_tables
 from sqlalchemy.types import TypeEngine
 
@@ -46,18 +66,18 @@ class _Compiled(NamedTuple):
 
     def parameters(self, dealer_id: str, values: Mapping[str, Any]) -> Any:
         """The values in the form that the driver needs. A column without a value gets NULL."""
-        given = {**self.defaults, self.dealer: dealer_id, **values}
+        parameters = {**self.defaults, self.dealer: dealer_id, **values}
         for name, convert in self.converts:
-            given[name] = convert(given[name])
-        return given if self.names is None else [given[name] for name in self.names]
+            parameters[name] = convert(parameters[name])
+        return parameters if self.names is None else [parameters[name] for name in self.names]
 
-    def row(self, found: Sequence[Any]) -> Any:
+    def row(self, values: Sequence[Any]) -> Any:
         """A row of the driver as SQLAlchemy returns it: a named tuple."""
         if not self.columns:
-            return self.named(found)
-        row = list(found)
-        for place, convert in self.columns:
-            row[place] = convert(row[place])
+            return self.named(values)
+        row = list(values)
+        for position, convert in self.columns:
+            row[position] = convert(row[position])
         return self.named(row)
 
 
@@ -66,19 +86,22 @@ class Prepared:
 
     def __init__(self, statement: Select[Any] | Insert | Update | Delete) -> None:
         self.statement = statement
-        found = find_tables(statement, include_selects=True, include_crud=True, check_columns=True)
-        self.tables = frozenset(each.name for each in found if isinstance(each, Table))
+        tables = find_tables(statement, include_selects=True, include_crud=True, check_columns=True)
+        self.tables = frozenset(each.name for each in tables if isinstance(each, Table))
         self._compiled: dict[str, _Compiled] = {}
 
     def read(self, tx: Transaction, values: Mapping[str, Any], keys: Collection[bytes] | None = None) -> list[Any]:
         """All rows of a SELECT, as named tuples. Raises StorageError.
 
-        Collected rows are written first if the SELECT could find them. With `keys`, it could find only collected rows
-        that were added with one of these keys.
+        Collected rows are written first if the SELECT could find them. With `keys`, it could find only rows with one of
+        these keys.
         """
         rows = _collected(tx.connection)
-        if rows is not None and rows.may_be_found(self.tables, keys):
-            rows.write()
+        if rows is not None:
+            if keys and rows.are_absent(keys):
+                return []
+            if rows.may_be_found(self.tables, keys):
+                rows.write()
         if must_choose(tx.connection, tx.dealer_id):
             return read_all(tx, [(self, values)])[0]
         compiled = self.compiled(tx.connection)
@@ -96,16 +119,17 @@ class Prepared:
         return count
 
     def add(
-        self, tx: Transaction, values: Mapping[str, Any], *, key: bytes | None = None, conflict: str | None = None
+        self, tx: Transaction, values: Mapping[str, Any], *, keys: Iterable[bytes] = (), conflict: str | None = None
     ) -> None:
         """Adds or changes a row, now or with the other rows that the connection collects.
 
-        A later `read` with this `key` writes the collected rows first. With `conflict`, a row that was not written
-        raises AlreadyStored with this message. Raises StorageError, also later, when collected rows are written.
+        A later `read` with one of these `keys` writes the collected rows first. With `conflict`, a row that was not
+        written raises AlreadyStored with this message. Raises StorageError, also later, when collected rows are
+        written.
         """
         rows = _collected(tx.connection)
         if rows is not None:
-            rows.add(self, tx.dealer_id, self.compiled(tx.connection).parameters(tx.dealer_id, values), key, conflict)
+            rows.add(self, tx.dealer_id, self.compiled(tx.connection).parameters(tx.dealer_id, values), keys, conflict)
         elif self.write(tx, values) == 0 and conflict is not None:
             raise AlreadyStored(conflict)
 
@@ -143,7 +167,7 @@ class Prepared:
             names=tuple(compiled.positiontup) if compiled.positional else None,
             defaults=compiled.params,
             converts=tuple((name, convert) for name, convert in into.items() if convert),
-            columns=tuple((place, convert) for place, convert in enumerate(back) if convert),
+            columns=tuple((position, convert) for position, convert in enumerate(back) if convert),
             named=_named(names),
         )
 
@@ -207,9 +231,65 @@ def read_of_each(wanted: Sequence[tuple[Transaction, Sequence[Read]]]) -> list[l
             choose_dealer(connection, tx.dealer_id)
             cursor.execute(each.sql, each.parameters(tx.dealer_id, values))
 
-    found = _run_together(connection, len(all_reads), work, lambda cursor: cursor.fetchall())
-    rows_of = iter([[each.row(row) for row in rows] for each, rows in zip(compiled, found, strict=True)])
+    results = _run_together(connection, len(all_reads), work, lambda cursor: cursor.fetchall())
+    rows_of = iter([[each.row(row) for row in rows] for each, rows in zip(compiled, results, strict=True)])
     return [list(islice(rows_of, len(reads))) for _, reads in wanted]
+
+
+MOST_SOUGHT = 256
+"""The most keys of one statement."""
+
+_SIZES = (1, 4, 16, 64, MOST_SOUGHT)
+"""The numbers of keys of the statements, so that few are compiled. The last key fills the places that are left."""
+
+
+def _padded(keys: Sequence[Any]) -> dict[str, Any]:
+    """The parameters `key_0`, `key_1`, ... of a statement with one of the _SIZES."""
+    number = next(size for size in _SIZES if size >= len(keys))
+    return {f"key_{position}": key for position, key in enumerate([*keys, *repeat(keys[-1], number - len(keys))])}
+
+
+@cache
+def _rows_of_keys(statement: Select[Any], column: Column[Any], number: int) -> Prepared:
+    return Prepared(statement.where(column.in_([bindparam(f"key_{position}") for position in range(number)])))
+
+
+def read_of_keys(statement: Select[Any], column: Column[Any], keys: Sequence[Any]) -> Read:
+    """A statement for the rows with one of at least one and at most MOST_SOUGHT keys, in no order."""
+    parameters = _padded(keys)
+    return _rows_of_keys(statement, column, len(parameters)), parameters
+
+
+@cache
+def _find_keys(column: Column[Any], number: int) -> Prepared:
+    """A statement that finds which of so many keys a row has."""
+    keys = values(sql_column("sought", LargeBinary), name="keys")
+    keys = keys.data([(bindparam(f"key_{position}", type_=LargeBinary),) for position in range(number)])
+    sought = keys.cte("keys").c.sought
+    of_key = (column.table.c.dealer_id == bindparam("dealer"), column == sought)
+    # With LIMIT, PostgreSQL looks into the index for each key, however many rows have it.
+    row = select(literal_column("1", Integer)).where(*of_key).limit(1)
+    return Prepared(select(sought).where(row.scalar_subquery().is_not(None)))
+
+
+Sought = Mapping[Column[Any], Sequence[bytes]]
+"""Keys by the columns that have them."""
+
+
+def look_for(tx: Transaction, sought: Sought) -> None:
+    """Finds which of these keys no row has, in one round trip. The caller holds the dealer's lock."""
+    rows = _collected(tx.connection)
+    assert rows is not None, "without a group, to look twice takes longer"
+    reads: list[Read] = []
+    absent: set[bytes] = set()
+    for column, keys in sought.items():
+        for first in range(0, len(keys), MOST_SOUGHT):
+            parameters = _padded(keys[first : first + MOST_SOUGHT])
+            reads.append((_find_keys(column, len(parameters)), parameters))
+        absent.update(keys)
+    if reads:
+        absent.difference_update(key for result in read_all(tx, reads) for (key,) in result)
+        rows.note_absent(absent)
 
 
 class CollectedRows:
@@ -218,7 +298,23 @@ class CollectedRows:
     def __init__(self, connection: Connection) -> None:
         self.touched = 0
         self.connection = connection
+        self._absent: set[bytes] = set()
         self.discard()
+
+    def note_absent(self, keys: Iterable[bytes]) -> None:
+        """Notes that no row has any of these keys. The caller holds the lock of their dealer.
+
+        A key is a hash of a value with its dealer and its use, so those of several dealers do not meet.
+        """
+        self._absent.update(keys)
+
+    def are_absent(self, keys: Iterable[bytes]) -> bool:
+        """Whether no row has any of these keys."""
+        return self._absent.issuperset(keys)
+
+    def forget_absent(self) -> None:
+        """Call it before a statement that may add rows with other keys than those that it names."""
+        self._absent.clear()
 
     def discard(self) -> None:
         """Discards the rows."""
@@ -229,14 +325,14 @@ class CollectedRows:
         self._keys: set[bytes] = set()
 
     def add(
-        self, statement: Prepared, dealer_id: str, parameters: Any, key: bytes | None, conflict: str | None
+        self, statement: Prepared, dealer_id: str, parameters: Any, keys: Iterable[bytes], conflict: str | None
     ) -> None:
         """Collects a row."""
         self.touched += 1
         self._rows.setdefault((dealer_id, statement), []).append(parameters)
         self._tables |= statement.tables
-        if key is not None:
-            self._keys.add(key)
+        self._keys.update(keys)
+        self._absent.difference_update(keys)
         if conflict is not None:
             self._conflicts[statement] = conflict
 
@@ -264,8 +360,8 @@ class CollectedRows:
         # Each dealer's rows together, and a table after those that it refers to.
         ordered = sorted(rows.items(), key=lambda item: (item[0][0], min(map(_RANKS.__getitem__, item[0][1].tables))))
         written = _run_all(self.connection, ordered)
-        for ((_, statement), given), count in zip(ordered, written, strict=True):
-            if statement in conflicts and count != len(given):
+        for ((_, statement), parameters), count in zip(ordered, written, strict=True):
+            if statement in conflicts and count != len(parameters):
                 raise AlreadyStored(conflicts[statement])
 
 
@@ -287,6 +383,7 @@ def write_collected(connection: Connection) -> None:
     rows = _collected(connection)
     if rows is not None:
         rows.touched += 1
+        rows.forget_absent()
         rows.write()
 
 
@@ -312,7 +409,7 @@ def _run_all(connection: Connection, statements: Sequence[tuple[tuple[str, Prepa
                 cursor.execute(sql, rows[0])  # psycopg takes much longer for executemany.
             else:
                 cursor.executemany(sql, rows)
-        # A statement that found collected rows in its way continues with its own dealer.
+        # These rows may be written before a statement of another dealer, which still has to run for its own dealer.
         if chosen is not None:
             choose_dealer(connection, chosen)
 

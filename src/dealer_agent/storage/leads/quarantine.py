@@ -20,7 +20,7 @@ from dealer_agent.storage.statements import of_dealer, of_lead
 from dealer_agent.storage.transaction import Transaction
 
 
-class Review(NamedTuple):
+class LeadReview(NamedTuple):
     """What people said of a lead: the decision about its quarantine, and its mark. Names are those of staff."""
 
     quarantine: QuarantineState | None
@@ -61,7 +61,7 @@ HOLD = Prepared(
 
 READ_STATE = select(leads.c.quarantine).where(of_lead(leads))
 
-READ_REVIEW = select(*(leads.c[name] for name in Review._fields)).where(of_lead(leads))
+READ_REVIEW = select(*(leads.c[name] for name in LeadReview._fields)).where(of_lead(leads))
 
 LIST_WAITING = select(*LEAD_COLUMNS).where(*_WAITS).order_by(*_BY_WAIT).limit(bindparam("limit"))
 
@@ -111,10 +111,10 @@ def is_held(tx: Transaction, lead_id: str) -> bool:
     return tx.execute(READ_STATE, {"of_lead": lead_id}).scalar() in (WAITING, REFUSED)
 
 
-def read_review(tx: Transaction, lead_id: str) -> Review | None:
+def read_review(tx: Transaction, lead_id: str) -> LeadReview | None:
     """What people said of a lead; None if there is no such lead."""
     row = tx.execute(READ_REVIEW, {"of_lead": lead_id}).one_or_none()
-    return None if row is None else Review(*row)
+    return None if row is None else LeadReview(*row)
 
 
 def list_waiting(tx: Transaction, limit: int, *, of_caller: Sequence[str | None] = ()) -> list[LeadRecord]:
@@ -128,8 +128,8 @@ def find_waiting(
     tx: Transaction, caller: str | None, after: tuple[datetime, str], limit: int
 ) -> list[tuple[str, datetime]]:
     """The ids and times of waiting leads of a caller that come after another one, the longest waiting first."""
-    sought = {"caller": caller, "limit": limit, "after_time": after[0], "after_id": after[1]}
-    return [(row.lead_id, row.quarantined_at) for row in tx.execute(FIND_WAITING_OF, sought)]
+    parameters = {"caller": caller, "limit": limit, "after_time": after[0], "after_id": after[1]}
+    return [(row.lead_id, row.quarantined_at) for row in tx.execute(FIND_WAITING_OF, parameters)]
 
 
 def waiting_by_caller(tx: Transaction) -> list[WaitingLeads]:

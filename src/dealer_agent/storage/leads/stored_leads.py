@@ -18,7 +18,7 @@ from dealer_agent.leads.consent_events import GRANTED, WITHDRAWN, ConsentRecord
 from dealer_agent.leads.records import LeadEvent, LeadRecord, StoredLead
 from dealer_agent.leads.statuses import REFUSED, WAITING, QuarantineState
 from dealer_agent.protocol.ids import new_ulid
-from dealer_agent.storage.leads.prepared_statements import Prepared, Read, read_all
+from dealer_agent.storage.leads.prepared_statements import Prepared, Read, read_all, read_of_keys
 from dealer_agent.storage.privacy import consents
 from dealer_agent.storage.privacy.consents import grant, touch_lead
 from dealer_agent.storage.privacy.withdrawals import newest_leads_of_contact
@@ -55,10 +55,10 @@ FIND_SHOWN = Prepared(_DUPLICATE.where(shown_to_staff(leads)))
 @cache
 def find_known(hashes: int) -> Prepared:
     """A statement that finds a lead by any of `hashes` contact hashes: its parameters are `hash_0`, `hash_1`, ..."""
-    sought = [bindparam(f"hash_{number}", type_=LargeBinary) for number in range(hashes)]
+    parameters = [bindparam(f"hash_{number}", type_=LargeBinary) for number in range(hashes)]
     return Prepared(
         select(lead_contacts.c.lead_id)
-        .where(of_dealer(lead_contacts), lead_contacts.c.contact_hash.in_(sought))
+        .where(of_dealer(lead_contacts), lead_contacts.c.contact_hash.in_(parameters))
         .limit(1)
     )
 
@@ -117,12 +117,9 @@ ADD_REFUSAL = insert(refusals)
 
 LEAD_COLUMNS = tuple(leads.c[name] for name in LeadRecord.__dataclass_fields__)
 
-_NEWEST_FIRST = (
-    select(*LEAD_COLUMNS)
-    .where(of_dealer(leads))
-    .order_by(leads.c.received_at.desc(), leads.c.lead_id.desc())
-    .limit(bindparam("limit"))
-)
+LEADS_OF_DEALER = select(*LEAD_COLUMNS).where(of_dealer(leads))
+
+_NEWEST_FIRST = LEADS_OF_DEALER.order_by(leads.c.received_at.desc(), leads.c.lead_id.desc()).limit(bindparam("limit"))
 
 LIST_LEADS = _NEWEST_FIRST.where(shown_to_staff(leads))
 
@@ -141,10 +138,14 @@ IS_BEFORE = (
 
 READ_LEAD = Prepared(select(*LEAD_COLUMNS).where(of_lead(leads)))
 
+EVENTS_OF_DEALER = select(lead_events.c.event_id, lead_events.c.at, lead_events.c.changes, lead_events.c.lead_id).where(
+    of_dealer(lead_events)
+)
+
 READ_EVENTS = Prepared(
-    select(lead_events.c.event_id, lead_events.c.at, lead_events.c.changes)
-    .where(of_lead(lead_events))
-    .order_by(lead_events.c.at, lead_events.c.event_id)
+    EVENTS_OF_DEALER.where(lead_events.c.lead_id == bindparam("of_lead")).order_by(
+        lead_events.c.at, lead_events.c.event_id
+    )
 )
 
 
@@ -171,7 +172,7 @@ def read_facts(tx: Transaction, lead_id: str) -> LeadFacts | None:
 
 
 class LeadSender(NamedTuple):
-    """Who has sent a lead; None is an anonymous sender. Nothing is decrypted."""
+    """The identity of the sender of a lead; None for an anonymous sender. Nothing is decrypted."""
 
     caller: str | None
     erased_at: datetime | None
@@ -187,11 +188,13 @@ def read_sender(tx: Transaction, lead_id: str) -> LeadSender | None:
 
 def is_known(tx: Transaction, contacts: Iterable[str]) -> bool:
     """Whether any lead has one of `contacts` (normalised). If not, the caller can leave out all other searches."""
-    hashes = _hashes(tx, contacts)
+    hashes = hashes_of(tx, contacts)
     if not hashes:
         return False
     return bool(
-        find_known(len(hashes)).read(tx, {f"hash_{number}": found for number, found in enumerate(hashes)}, hashes)
+        find_known(len(hashes)).read(
+            tx, {f"hash_{number}": contact_hash for number, contact_hash in enumerate(hashes)}, hashes
+        )
     )
 
 
@@ -204,16 +207,14 @@ def find_duplicate(
     FIND_SHOWN, it finds none that is held in quarantine.
     """
     vehicle_keys = _vehicle_keys(tx, vehicle_key)
-    found = [
-        first
+    rows = [
+        row
         for contact in contacts
         # Both hashes of a row are made with one key.
-        for contact_hash, vehicle in zip(_hashes(tx, [contact]), vehicle_keys, strict=True)
-        for first in find.read(
-            tx, {"contact_hash": contact_hash, "vehicle_key": vehicle, "since": since}, [contact_hash]
-        )
+        for contact_hash, vehicle in zip(hashes_of(tx, [contact]), vehicle_keys, strict=True)
+        for row in find.read(tx, {"contact_hash": contact_hash, "vehicle_key": vehicle, "since": since}, [contact_hash])
     ]
-    return min(found)[1] if found else None
+    return min(rows)[1] if rows else None
 
 
 def find_leads_of(tx: Transaction, contacts: Iterable[str]) -> list[str]:
@@ -222,7 +223,7 @@ def find_leads_of(tx: Transaction, contacts: Iterable[str]) -> list[str]:
     It also finds leads of which only the consent is left.
     """
     first_seen: dict[str, datetime] = {}
-    hashes = _hashes(tx, contacts)
+    hashes = hashes_of(tx, contacts)
     for first in range(0, len(hashes), MOST_HASHES):
         for lead_id, at in tx.execute(FIND_LEADS_OF, {"hashes": hashes[first : first + MOST_HASHES]}):
             first_seen[lead_id] = min(at, first_seen.get(lead_id, at))
@@ -234,10 +235,10 @@ def newest_leads_of(tx: Transaction, contacts: Iterable[str], most: int) -> dict
 
     Reads at most `most` rows for each hash, so that a person with thousands of leads costs no more than others.
     """
-    found: dict[str, datetime] = {}
-    for contact_hash in _hashes(tx, contacts):
-        found.update(FIND_NEWEST.read(tx, {"contact_hash": contact_hash, "most": most}, [contact_hash]))
-    return found
+    times: dict[str, datetime] = {}
+    for contact_hash in hashes_of(tx, contacts):
+        times.update(FIND_NEWEST.read(tx, {"contact_hash": contact_hash, "most": most}, [contact_hash]))
+    return times
 
 
 def withdrawn_from(tx: Transaction, senders: Iterable[str], granted_at: datetime) -> frozenset[str]:
@@ -247,7 +248,7 @@ def withdrawn_from(tx: Transaction, senders: Iterable[str], granted_at: datetime
     """
     return frozenset(
         channel
-        for contact_hash in _hashes(tx, senders)
+        for contact_hash in hashes_of(tx, senders)
         for (channels,) in FIND_WITHDRAWN.read(tx, {"contact_hash": contact_hash, "granted_at": granted_at})
         for channel in msgspec.json.decode(channels, type=list[str])
     )
@@ -281,25 +282,28 @@ def record_lead(
 def record_contacts(tx: Transaction, lead: LeadRecord, contacts: Sequence[str], vehicle_key: str | None) -> None:
     """Lets later requests find a lead by these `contacts` too. A duplicate may add some."""
     vehicle = None if vehicle_key is None else _vehicle_hash(vehicle_key)
-    for contact in dict.fromkeys(contacts):
-        row = contact_row(tx, lead.lead_id, contact, vehicle, lead.received_at)
-        ADD_CONTACT.add(tx, row, key=row["contact_hash"])
+    for row in contact_rows(tx, lead.lead_id, dict.fromkeys(contacts), vehicle, lead.received_at):
+        ADD_CONTACT.add(tx, row, keys=[row["contact_hash"]])
 
 
-def contact_row(
-    tx: Transaction, lead_id: str, contact: str, vehicle: bytes | None, received_at: datetime
-) -> dict[str, Any]:
-    """A row of `lead_contacts`; `vehicle` is the unkeyed hash of the vehicle, None without one."""
-    # Encrypted before it is hashed: if the active key changes in between, the contact still names the older key.
-    encrypted = tx.encrypt(contact.encode(), CONTACT, lead_id)
-    return {
-        "contact_hash": tx.hash(contact, CONTACT_HASH),
+def contact_rows(
+    tx: Transaction, lead_id: str, contacts: Iterable[str], vehicle: bytes | None, received_at: datetime
+) -> list[dict[str, Any]]:
+    """Rows of `lead_contacts`; `vehicle` is the unkeyed hash of the vehicle, None without one."""
+    of_lead = {
         "vehicle_key": NO_VEHICLE if vehicle is None else tx.hash(vehicle.hex(), VEHICLE_KEY),
         "received_at": received_at,
         "lead_id": lead_id,
-        "contact": encrypted,
         "vehicle": None if vehicle is None else tx.encrypt(vehicle, VEHICLE, lead_id),
     }
+    return [
+        {
+            **of_lead,
+            "contact": tx.encrypt(contact.encode(), CONTACT, lead_id),
+            "contact_hash": tx.hash(contact, CONTACT_HASH),
+        }
+        for contact in contacts
+    ]
 
 
 def append_to_lead(tx: Transaction, lead_id: str, changes: bytes) -> str:
@@ -332,15 +336,24 @@ def lead_reads(lead_id: str) -> tuple[Read, Read, Read]:
     return (READ_LEAD, key), (READ_EVENTS, key), (consents.READ_EVENTS, key)
 
 
+def reads_of_leads(lead_ids: Sequence[str]) -> tuple[Read, Read, Read]:
+    """As `lead_reads`, for several leads. The rows are in no order."""
+    return (
+        read_of_keys(LEADS_OF_DEALER, leads.c.lead_id, lead_ids),
+        read_of_keys(EVENTS_OF_DEALER, lead_events.c.lead_id, lead_ids),
+        read_of_keys(consents.EVENTS_OF_DEALER, consent_events.c.lead_id, lead_ids),
+    )
+
+
 def lead_in(
     tx: Transaction, rows: Sequence[Any], added: Iterable[Any], consent_rows: Iterable[Any]
 ) -> StoredLead | None:
-    """The lead, from the rows that the three statements of `lead_reads` return. None without a row."""
+    """The lead, from its rows that the three statements of `lead_reads` return. None without a row."""
     if not rows:
         return None
     events = tuple(
         LeadEvent(event_id, at, None if changes is None else tx.decrypt(changes, lead_events.c.changes, event_id))
-        for event_id, at, changes in added
+        for event_id, at, changes, _ in added
     )
     return StoredLead(_lead(tx, rows[0]), consents.consents_in(tx, consent_rows), events)
 
@@ -356,9 +369,9 @@ def _lead(tx: Transaction, row: Any) -> LeadRecord:
     return LeadRecord(**values)
 
 
-def _hashes(tx: Transaction, contacts: Iterable[str]) -> list[bytes]:
+def hashes_of(tx: Transaction, contacts: Iterable[str]) -> list[bytes]:
     """The hash of each contact under each key of the keyring."""
-    return [found for contact in contacts for found in tx.hashes(contact, CONTACT_HASH)]
+    return [contact_hash for contact in contacts for contact_hash in tx.hashes(contact, CONTACT_HASH)]
 
 
 def _vehicle_keys(tx: Transaction, vehicle_key: str | None) -> list[bytes]:

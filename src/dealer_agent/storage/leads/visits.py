@@ -21,9 +21,9 @@ from dealer_agent.protocol.requests import VisitKind
 from dealer_agent.protocol.responses import AppointmentReply
 from dealer_agent.storage.columns import microseconds
 from dealer_agent.storage.errors import AlreadyStored
-from dealer_agent.storage.leads.prepared_statements import Prepared
+from dealer_agent.storage.leads.prepared_statements import Prepared, Read, read_of_keys
 from dealer_agent.storage.schema import appointments, leads, places
-from dealer_agent.storage.statements import of_dealer, of_lead, of_leads, shown_to_staff
+from dealer_agent.storage.statements import of_dealer, of_leads, shown_to_staff
 from dealer_agent.storage.transaction import Transaction
 
 VEHICLE = "vehicle"
@@ -67,11 +67,13 @@ READ_PLACES = Prepared(select(places.c.quarter, places.c.place).where(*_OF_ROOFT
 
 READ_VEHICLE = Prepared(select(places.c.quarter, places.c.appointment_id).where(*_OF_ROOFTOP))
 
-COUNT_DRIVES = select(func.count(places.c.appointment_id.distinct())).where(
-    of_dealer(places),
-    places.c.rooftop == bindparam("vehicle_id"),
-    places.c.kind == VEHICLE,
-    places.c.quarter >= bindparam("now"),
+COUNT_DRIVES = Prepared(
+    select(func.count(places.c.appointment_id.distinct())).where(
+        of_dealer(places),
+        places.c.rooftop == bindparam("vehicle_id"),
+        places.c.kind == VEHICLE,
+        places.c.quarter >= bindparam("now"),
+    )
 )
 
 ADD_PLACE = Prepared(insert(places))
@@ -116,8 +118,12 @@ READ_SHARING = select(appointments).where(
     of_dealer(appointments), appointments.c.shares.in_(_IDS), appointments.c.status == "confirmed"
 )
 
+_OF_DEALER = select(appointments).where(of_dealer(appointments))
+
 READ_VISITS = Prepared(
-    select(appointments).where(of_lead(appointments)).order_by(appointments.c.created_at, appointments.c.appointment_id)
+    _OF_DEALER.where(appointments.c.lead_id == bindparam("of_lead")).order_by(
+        appointments.c.created_at, appointments.c.appointment_id
+    )
 )
 
 # Without ORDER BY: with it, SQLite would read the visits of all leads.
@@ -178,8 +184,8 @@ def busy_quarters(tx: Transaction, rooftop: str, kind: str, since: datetime, unt
 
     Quarters without an occupied place are left out.
     """
-    sought = {"rooftop": rooftop, "kind": kind, "since": since, "until": until}
-    return dict(COUNT_PLACES.read(tx, sought, _place_keys(rooftop, kind, since, until)))
+    parameters = {"rooftop": rooftop, "kind": kind, "since": since, "until": until}
+    return dict(COUNT_PLACES.read(tx, parameters, _place_keys(rooftop, kind, since, until)))
 
 
 def vehicle_quarters(tx: Transaction, vehicle_id: str, since: datetime, until: datetime) -> dict[datetime, str]:
@@ -187,13 +193,15 @@ def vehicle_quarters(tx: Transaction, vehicle_id: str, since: datetime, until: d
 
     Quarters in which the vehicle is free are left out.
     """
-    sought = {"rooftop": vehicle_id, "kind": VEHICLE, "since": since, "until": until}
-    return dict(READ_VEHICLE.read(tx, sought, _place_keys(vehicle_id, VEHICLE, since, until)))
+    parameters = {"rooftop": vehicle_id, "kind": VEHICLE, "since": since, "until": until}
+    return dict(READ_VEHICLE.read(tx, parameters, _place_keys(vehicle_id, VEHICLE, since, until)))
 
 
 def count_drives(tx: Transaction, vehicle_id: str) -> int:
     """The number of confirmed test drives of a vehicle that are to come."""
-    return int(tx.execute(COUNT_DRIVES, {"vehicle_id": vehicle_id, "now": tx.now}).scalar_one())
+    sought = {"vehicle_id": vehicle_id, "now": tx.now}
+    ((number,),) = COUNT_DRIVES.read(tx, sought, [_places_key(vehicle_id, VEHICLE)])
+    return int(number)
 
 
 def occupy_places(tx: Transaction, visit: VisitRecord, quarters: Sequence[datetime], places: int | None) -> None:
@@ -215,8 +223,8 @@ def _occupy(
     of_rooftop = {"rooftop": rooftop, "kind": kind}
     taken: Mapping[datetime, set[int]] = defaultdict(set)
     keys = [_place_key(rooftop, kind, quarter) for quarter in quarters]
-    sought = {"since": quarters[0], "until": quarters[-1] + QUARTER}
-    for quarter, place in READ_PLACES.read(tx, of_rooftop | sought, keys):
+    parameters = {"since": quarters[0], "until": quarters[-1] + QUARTER}
+    for quarter, place in READ_PLACES.read(tx, of_rooftop | parameters, keys):
         taken[quarter].add(place)
     rows = []
     for quarter in quarters:
@@ -226,7 +234,7 @@ def _occupy(
         place = next(number for number in count() if number not in taken[quarter])
         rows.append(of_rooftop | {"quarter": quarter, "place": place, "appointment_id": appointment_id})
     for key, row in zip(keys, rows, strict=True):
-        ADD_PLACE.add(tx, row, key=key)
+        ADD_PLACE.add(tx, row, keys=[key, _places_key(rooftop, kind)])
 
 
 def _place_keys(rooftop: str, kind: str, since: datetime, until: datetime) -> list[bytes] | None:
@@ -238,7 +246,12 @@ def _place_keys(rooftop: str, kind: str, since: datetime, until: datetime) -> li
 
 
 def _place_key(rooftop: str, kind: str, quarter: datetime) -> bytes:
-    return f"{microseconds(quarter)} {kind} {rooftop}".encode()
+    return b"%d %b" % (microseconds(quarter), _places_key(rooftop, kind))
+
+
+def _places_key(rooftop: str, kind: str) -> bytes:
+    """The key of the places of any quarter. It has no digits in front, so it is not the key of a quarter."""
+    return f"{kind} {rooftop}".encode()
 
 
 def record_visit(tx: Transaction, visit: VisitRecord) -> None:
@@ -306,6 +319,11 @@ def visits_of(tx: Transaction, lead_id: str) -> list[VisitRecord]:
     return visits_in(tx, READ_VISITS.read(tx, {"of_lead": lead_id}))
 
 
+def read_of_visits(lead_ids: Sequence[str]) -> Read:
+    """The statement that reads the visits of several leads. The rows are in no order."""
+    return read_of_keys(_OF_DEALER, appointments.c.lead_id, lead_ids)
+
+
 def visits_in(tx: Transaction, rows: Iterable[Any]) -> list[VisitRecord]:
     """The visits in rows of READ_VISITS."""
     return [_visit(tx, row) for row in rows]
@@ -316,12 +334,12 @@ def booked_visits(tx: Transaction, lead_ids: Iterable[str], kind: VisitKind | No
 
     Nothing is decrypted.
     """
-    sought = {"lead_ids": list(lead_ids), "now": tx.now}
-    if not sought["lead_ids"]:
+    parameters = {"lead_ids": list(lead_ids), "now": tx.now}
+    if not parameters["lead_ids"]:
         return []
-    found = (Booked(*row) for row in tx.execute(FIND_BOOKED, sought))
-    wanted = (booked for booked in found if kind in (None, booked.kind))
-    return sorted(wanted, key=lambda booked: (booked.starts_at, booked.appointment_id))
+    visits = (Booked(*row) for row in tx.execute(FIND_BOOKED, parameters))
+    wanted = (visit for visit in visits if kind in (None, visit.kind))
+    return sorted(wanted, key=lambda visit: (visit.starts_at, visit.appointment_id))
 
 
 def list_booked(tx: Transaction, since: datetime) -> list[ListedVisit]:
@@ -334,11 +352,11 @@ def list_calendar(tx: Transaction, *, since: datetime, until: datetime, most: in
 
     Confirmed future visits have priority, then cancelled future visits, then the latest past visits.
     """
-    found: list[Row[Any]] = []
+    rows: list[Row[Any]] = []
     for statement in LIST_CALENDAR:
-        if len(found) < most:
-            found += tx.execute(statement, {"since": since, "now": tx.now, "until": until, "most": most - len(found)})
-    return [_listed(tx, row) for row in sorted(found, key=lambda row: (row.starts_at, row.appointment_id))]
+        if len(rows) < most:
+            rows += tx.execute(statement, {"since": since, "now": tx.now, "until": until, "most": most - len(rows)})
+    return [_listed(tx, row) for row in sorted(rows, key=lambda row: (row.starts_at, row.appointment_id))]
 
 
 MOST_WAITING = 10_000
@@ -353,8 +371,8 @@ def list_waiting(
     With `rooftops`, only those at these rooftops.
     """
     statement = LIST_WAITING_AT if rooftops else LIST_WAITING
-    found = tx.execute(statement, {"since": since, "rooftops": rooftops, "most": most})
-    return [_listed(tx, row) for row in found]
+    rows = tx.execute(statement, {"since": since, "rooftops": rooftops, "most": most})
+    return [_listed(tx, row) for row in rows]
 
 
 def list_timed(
@@ -365,8 +383,8 @@ def list_timed(
     With `rooftops`, only those at these rooftops. The first `skip` visits are left out.
     """
     statement = LIST_TIMED_AT if rooftops else LIST_TIMED
-    sought = {"since": since, "until": until, "rooftops": rooftops, "most": most, "skip": skip}
-    return [_listed(tx, row) for row in tx.execute(statement, sought)]
+    parameters = {"since": since, "until": until, "rooftops": rooftops, "most": most, "skip": skip}
+    return [_listed(tx, row) for row in tx.execute(statement, parameters)]
 
 
 def _listed(tx: Transaction, row: Row[Any]) -> ListedVisit:

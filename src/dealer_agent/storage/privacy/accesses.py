@@ -122,8 +122,8 @@ def verify_accesses(tx: Transaction, recorded: Mapping[int, bytes] | None = None
     The log begins after the newest entry that was deleted by age. A recorded head from before it cannot be checked.
     """
     recorded = recorded or {}
-    found = tx.execute(READ_NEWEST_DELETION).one_or_none()
-    start = EMPTY if found is None else ChainEnd(found.deleted, found.deleted_head)
+    deletion = tx.execute(READ_NEWEST_DELETION).one_or_none()
+    start = EMPTY if deletion is None else ChainEnd(deletion.deleted, deletion.deleted_head)
     if recorded.get(start.rows, start.head) != start.head:
         return ChainReport(start.rows, start.rows, start.rows, "it is not the one whose hash was recorded as a head")
     end, problem = check_rows(tx.execute(READ_LOG).mappings(), ACCESSES, recorded, start)

@@ -208,13 +208,13 @@ def _checked_event(row: Mapping[Any, Any]) -> ConsentEvent:
     """
     number, body = row["number"], row["body"]
     try:
-        found = event_of({**row, **{name: time_of(row[name]) for name in _TIMES}}, body)
-        if found.customer is not None:
-            msgspec.json.decode(found.customer, type=Customer)
+        consent_event = event_of({**row, **{name: time_of(row[name]) for name in _TIMES}}, body)
+        if consent_event.customer is not None:
+            msgspec.json.decode(consent_event.customer, type=Customer)
     except (ValidationError, msgspec.DecodeError, RecursionError):
         raise BadEvidence(f"the text of event {number} was changed") from None
     if body is not None and commitment(body) != row["commitment"]:
         raise BadEvidence(f"the text of event {number} is not the one that the chain was made with")
-    if body is not None and (row["said"] is UNSET or bytes(row["said"]) != _said(found)):
+    if body is not None and (row["said"] is UNSET or bytes(row["said"]) != _said(consent_event)):
         raise BadEvidence(f"`said` of event {number} is not what its body says")
-    return found
+    return consent_event

@@ -59,7 +59,11 @@ class _Body(Struct, omit_defaults=True, rename={"consent_text": "text"}):
     caller: str | None = None
 
 
-READ_EVENTS = Prepared(select(consent_events).where(of_lead(consent_events)).order_by(consent_events.c.number))
+EVENTS_OF_DEALER = select(consent_events).where(of_dealer(consent_events))
+
+READ_EVENTS = Prepared(
+    EVENTS_OF_DEALER.where(consent_events.c.lead_id == bindparam("of_lead")).order_by(consent_events.c.number)
+)
 
 READ_CHANNELS = (
     select(*(consent_events.c[name] for name in ChannelEvent._fields))
@@ -195,8 +199,8 @@ def allowed_channels(tx: Transaction, lead_id: str, at: datetime) -> frozenset[s
 
 def channel_events(tx: Transaction, lead_id: str) -> list[ChannelEvent]:
     """The part of a lead's events that says which channels are allowed, oldest first. Needs no key."""
-    found = tx.execute(READ_CHANNELS, {"of_lead": lead_id})
-    return [ChannelEvent(row.kind, row.at, row.granted_at, row.expires_at, _words(row.channels)) for row in found]
+    rows = tx.execute(READ_CHANNELS, {"of_lead": lead_id})
+    return [ChannelEvent(row.kind, row.at, row.granted_at, row.expires_at, _words(row.channels)) for row in rows]
 
 
 class MissingTexts:

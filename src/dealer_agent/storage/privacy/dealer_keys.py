@@ -127,10 +127,10 @@ class DealerCiphers:
         assert self.installation is not None
         with translating(), begin(self.reader, dealer_id) as connection:
             tx = Transaction(connection, dealer_id, datetime.now(UTC), OneCipher(None))
-            found = read_keyring(tx, self.installation)
-        if found is None:
+            keyring = read_keyring(tx, self.installation)
+        if keyring is None:
             raise InvalidKeys(f"the dealer {dealer_id} has no keys any more")
-        return found
+        return keyring
 
 
 def read_keyring(tx: Transaction, installation: Cipher) -> Keyring | None:
@@ -212,8 +212,8 @@ def encrypt_keys_again(tx: Transaction, after: tuple[str, str], most: int) -> tu
     transaction is that of ALL_DEALERS and holds its lock.
     """
     cipher = tx.cipher
-    sought = {"after_dealer": after[0], "after_key": after[1], "header": cipher.header, "most": most}
-    rows = tx.execute(FIND_OTHERS, sought).all()
+    parameters = {"after_dealer": after[0], "after_key": after[1], "header": cipher.header, "most": most}
+    rows = tx.execute(FIND_OTHERS, parameters).all()
     renewed = 0
     for row in rows:
         with suppress(KeyMissing, WrongKey):

@@ -121,8 +121,8 @@ def old_proofs(tx: Transaction, before: datetime, most: int) -> list[str]:
 
 def newest_proof(tx: Transaction, lead_ids: Sequence[str]) -> datetime | None:
     """The time of the newest event of these leads whose proof is kept; None if no proof is kept."""
-    found: datetime | None = tx.execute(READ_NEWEST_PROOF, {"lead_ids": list(lead_ids)}).scalar()
-    return found
+    newest: datetime | None = tx.execute(READ_NEWEST_PROOF, {"lead_ids": list(lead_ids)}).scalar()
+    return newest
 
 
 def proven_leads(tx: Transaction, contact: str) -> list[str]:
@@ -282,7 +282,7 @@ def dispose(
         tx.cipher  # noqa: B018
     total = Disposed(0, 0)
     while True:
-        # A reader looks through all the consents, which are many: it locks nothing.
+        # Read without the lock first: to look through all consents takes long.
         with store.read(dealer_id, now) as tx:
             if not any(disposable(tx, **limits)):
                 break
@@ -396,10 +396,10 @@ def purge(
             if done < MOST_ROWS:
                 return total
 
-    found = True
-    while found:
+    deleted = True
+    while deleted:
         with store.write(dealer_id, now) as tx:
-            found = delete_oldest(tx, counts_before.date())
+            deleted = delete_oldest(tx, counts_before.date())
     return Purged(
         in_batches(
             store.write, lambda tx: tx.execute(DELETE_OLD_RESPONSES, {"before": now - IDEMPOTENCY_KEPT}).rowcount

@@ -58,12 +58,12 @@ class Head(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> Self:
         """Parses a line that `str` of a head returned. Raises ValueError."""
-        found = _HEAD.fullmatch(text.strip())
-        if found is None:
+        match = _HEAD.fullmatch(text.strip())
+        if match is None:
             raise ValueError("is not a head: write a line as `dealer-agent consent head` prints it")
-        hexadecimal = "" if found["hash"] == "-" else found["hash"]
-        at = datetime.strptime(found["at"], _FORM).replace(tzinfo=UTC)
-        return cls(found["dealer"], found["chain"], int(found["count"]), bytes.fromhex(hexadecimal), at)
+        hexadecimal = "" if match["hash"] == "-" else match["hash"]
+        at = datetime.strptime(match["at"], _FORM).replace(tzinfo=UTC)
+        return cls(match["dealer"], match["chain"], int(match["count"]), bytes.fromhex(hexadecimal), at)
 
 
 def by_chain(heads: Iterable[Head], dealer_id: str) -> dict[str, Mapping[int, bytes]]:
@@ -71,16 +71,16 @@ def by_chain(heads: Iterable[Head], dealer_id: str) -> dict[str, Mapping[int, by
 
     Raises ValueError for two heads with the same number and different hashes: the chain was rewritten.
     """
-    found: dict[str, dict[int, bytes]] = {"consents": {}, "accesses": {}}
+    hashes: dict[str, dict[int, bytes]] = {"consents": {}, "accesses": {}}
     for head in heads:
         if head.dealer_id != dealer_id or head.rows == 0:
             continue
-        if found[head.chain].setdefault(head.rows, head.hash) != head.hash:
+        if hashes[head.chain].setdefault(head.rows, head.hash) != head.hash:
             raise ValueError(
                 f"two recorded heads of {head.chain} count {head.rows} and have different hashes: the record was "
                 "written anew in between"
             )
-    return dict(found)
+    return dict(hashes)
 
 
 NO_HASH = b""
@@ -244,13 +244,12 @@ def lock_dealers(wanted: Sequence[Wanted]) -> DealerLocks:
 
 
 def _lock_and_read(lock: Prepared, wanted: Sequence[Wanted]) -> list[tuple[list[Any], LockedDealer | None]]:
-    """For each dealer the rows of `lock` and what was read with it; None instead for a removed dealer."""
-    registrations = [registration_reads(tx) for tx, _ in wanted]
-    each = zip(wanted, registrations, strict=True)
-    found = read_of_each([(tx, [*hold, (lock, {}), *enabled, *reads]) for (tx, reads), (hold, enabled) in each])
+    """For each dealer, in one round trip: the rows of `lock`, and the locked dealer. None for a removed dealer."""
+    dealers = [(tx, reads, *registration_reads(tx)) for tx, reads in wanted]
+    all_reads = [(tx, [*hold, (lock, {}), *enabled, *reads]) for tx, reads, hold, enabled in dealers]
     results: list[tuple[list[Any], LockedDealer | None]] = []
-    for rows, (hold, enabled) in zip(found, registrations, strict=True):
-        end, *read = rows[len(hold) :]
+    for rows, (_, _, hold, enabled) in zip(read_of_each(all_reads), dealers, strict=True):
+        end, *read = rows[len(hold) :]  # In the order of `all_reads`.
         if enabled and not (registered := read.pop(0)):
             results.append((end, None))
         else:
@@ -289,8 +288,8 @@ def append(tx: Transaction, event: Mapping[Any, Any], body: bytes | None = None,
 
 def chain_end(tx: Transaction, chain: Chain = CONSENTS) -> StoredEnd:
     """Reads the end of a chain from the dealer's row. EMPTY for a new dealer."""
-    found = tx.execute(chain.read_end).one_or_none()
-    return StoredEnd(EMPTY, None) if found is None else _stored_end(*found)
+    row = tx.execute(chain.read_end).one_or_none()
+    return StoredEnd(EMPTY, None) if row is None else _stored_end(*row)
 
 
 def heads(tx: Transaction) -> list[Head]:
@@ -310,8 +309,8 @@ def end_is_valid(tx: Transaction, stored: StoredEnd, chain: Chain = CONSENTS) ->
 def _may_be_extended(tx: Transaction, stored: StoredEnd, chain: Chain) -> bool:
     """Whether a chain's end is valid: a new MAC on an invalid end would hide the tampering.
 
-    Raises KeyMissing if one of the dealer's keys is missing here. Otherwise the MAC would not follow the chain, and the
-    chain would look as if somebody had changed it.
+    Raises KeyMissing if only this process lacks the key. With False, the old MAC would stay, and the valid chain would
+    look as if somebody had changed it.
     """
     try:
         return _has_its_mac(tx, stored, chain)
@@ -360,30 +359,34 @@ def check_rows(
     start: ChainEnd = EMPTY,
     content_problem: Callable[[Any], str | None] = lambda _: None,
 ) -> tuple[ChainEnd, str | None]:
-    """Checks number and hash of each row after `start`, then its content. `recorded` are hashes of heads by number.
+    """Checks number and hash of each row after `start`, then its content. `recorded` maps the
+    number of a row to its hash, which was recorded as a head outside the database.
 
     Returns the end of the valid rows, and the problem with the row after it; None if all rows are valid.
     """
     end = start
     for row in rows:
-        number, made = row["number"], row_hash(row, end.head, chain)
+        number, computed = row["number"], row_hash(row, end.head, chain)
         problem: str | None
         if number != end.rows + 1:
             problem = "it is missing" if number > end.rows + 1 else "its number is not the number of an event"
-        elif row["hash"] != made:
+        elif row["hash"] != computed:
             problem = "it was changed, or it does not follow the one before"
-        elif recorded.get(number, made) != made:
+        elif recorded.get(number, computed) != computed:
             problem = "it is not the one whose hash was recorded as a head: the record was written anew"
         else:
             problem = content_problem(row)
         if problem is not None:
             return end, problem
-        end = ChainEnd(number, made)
+        end = ChainEnd(number, computed)
     return end, None
 
 
 def end_problem(tx: Transaction, end: ChainEnd, recorded: Mapping[int, bytes], chain: Chain = CONSENTS) -> str | None:
-    """The problem with the end of a chain whose rows are all valid."""
+    """The problem after the last row of a chain whose rows are all valid. None if the chain is complete.
+
+    `end` was computed from these rows, and is compared with the stored end. `recorded` is as in `check_rows`.
+    """
     stored = chain_end(tx, chain)
     if stored.end.rows > end.rows:
         return f"it is missing: there were {stored.end.rows} events"
@@ -391,10 +394,10 @@ def end_problem(tx: Transaction, end: ChainEnd, recorded: Mapping[int, bytes], c
         return f"the chain should end after event {stored.end.rows}"
     if stored.end.head != end.head or not end_is_valid(tx, stored, chain):
         return "the end of the chain is not the one that was written, or the key of its MAC is missing"
-    if (most := max(recorded, default=0)) > end.rows:
+    if (newest := max(recorded, default=0)) > end.rows:
         return (
-            f"it is missing: a recorded head counts {most} events. The newest events were removed, or the database was "
-            "put back to an earlier state"
+            f"it is missing: a recorded head counts {newest} events. The newest events were removed, or the database "
+            "was put back to an earlier state"
         )
     return None
 

@@ -13,7 +13,7 @@ from dealer_agent.encryption.keyring import PERMANENT
 from dealer_agent.storage.columns import is_sealed
 from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.leads.idempotency import DELETE_RESPONSE, decrypted_response, response_row
-from dealer_agent.storage.leads.stored_leads import ADD_CONTACT, contact_row
+from dealer_agent.storage.leads.stored_leads import ADD_CONTACT, contact_rows
 from dealer_agent.storage.privacy.dealer_keys import FIRST_KEY, encrypt_keys_again
 from dealer_agent.storage.privacy.event_chain import CHAINS, Chain, chain_end, end_is_valid, end_mac
 from dealer_agent.storage.privacy.keys import active_keys, check_keys, retire_others
@@ -131,8 +131,8 @@ def keys_in_use(tx: Transaction) -> dict[str, int]:
         for (size,) in sizes:
             key_id = func.substr(column, 3, size[0])
             counted = select(key_id, func.count()).where(counted_rows, length == size).group_by(key_id)
-            for found, count in tx.execute(counted):
-                used[found.decode("ascii", "replace")] += count
+            for used_id, count in tx.execute(counted):
+                used[used_id.decode("ascii", "replace")] += count
     return dict(used)
 
 
@@ -142,9 +142,9 @@ def delete_unused_keys(tx: Transaction) -> None:
     The proof of the permanent secret is deleted with the last of them. The caller holds the dealer's lock.
     """
     used = list(keys_in_use(tx))
-    kept = {"kept": [*used, PERMANENT] if used else []}
-    tx.execute(DELETE_OTHER_PROOFS, kept)
-    tx.execute(DELETE_OTHER_USES, kept)
+    parameters = {"kept": [*used, PERMANENT] if used else []}
+    tx.execute(DELETE_OTHER_PROOFS, parameters)
+    tx.execute(DELETE_OTHER_USES, parameters)
 
 
 def _find_others(tx: Transaction, step: _Step, first: Any, most: int) -> list[Any]:
@@ -152,10 +152,10 @@ def _find_others(tx: Transaction, step: _Step, first: Any, most: int) -> list[An
 
     It may read the whole table, so it locks nothing. It misses nothing: the other keys are retired.
     """
-    found = select(step.row_id).where(*_others(tx, step)).order_by(step.row_id).limit(most)
+    statement = select(step.row_id).where(*_others(tx, step)).order_by(step.row_id).limit(most)
     if first is not None:
-        found = found.where(step.row_id >= first)
-    return list(tx.execute(found).scalars())
+        statement = statement.where(step.row_id >= first)
+    return list(tx.execute(statement).scalars())
 
 
 def _others(tx: Transaction, step: _Step) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
@@ -166,10 +166,10 @@ def _others(tx: Transaction, step: _Step) -> tuple[ColumnElement[bool], ColumnEl
 
 def _reencrypt(tx: Transaction, step: _Step, row_ids: Sequence[Any], most: int) -> int:
     """Encrypts these rows with the active key. Returns their number."""
-    found = (
+    statement = (
         select(step.column.table).where(*_others(tx, step), step.row_id.in_(row_ids)).order_by(step.row_id).limit(most)
     )
-    rows = tx.execute(found).all()
+    rows = tx.execute(statement).all()
     if step.column is lead_contacts.c.contact:
         _reencrypt_contacts(tx, rows)
     elif step.column is idempotency.c.reply:
@@ -200,7 +200,8 @@ def _reencrypt_contacts(tx: Transaction, rows: Sequence[Row[Any]]) -> None:
             vehicle = tx.decrypt(row.vehicle, lead_contacts.c.vehicle, row.lead_id)
         tx.execute(DELETE_CONTACT, {f"the_{name}": row._mapping[name] for name in CONTACT_KEY})
         # A duplicate may have brought the same contact since the key changed: then its row exists.
-        ADD_CONTACT.write(tx, contact_row(tx, row.lead_id, contact, vehicle, row.received_at))
+        (renewed,) = contact_rows(tx, row.lead_id, [contact], vehicle, row.received_at)
+        ADD_CONTACT.write(tx, renewed)
 
 
 def _reencrypt_responses(tx: Transaction, rows: Sequence[Row[Any]]) -> None:

@@ -37,9 +37,9 @@ def contact_points_of(tx: Transaction, lead_id: str, known_by: tuple[str, ...] =
     Raises DecryptionFailed and UnknownKey.
     """
     rows = tx.execute(READ_CONTACTS, {"of_lead": lead_id}).scalars()
-    found = {tx.decrypt(row, lead_contacts.c.contact, lead_id).decode() for row in rows}
+    contacts = {tx.decrypt(row, lead_contacts.c.contact, lead_id).decode() for row in rows}
     # The keys of the lead's senders are left out: they are JSON arrays (`leads.received_lead.sender_keys`).
-    return {contact for contact in found if contact.startswith(known_by)}
+    return {contact for contact in contacts if contact.startswith(known_by)}
 
 
 def permanent_hash(tx: Transaction, purpose: str, contact: str) -> bytes:
@@ -48,6 +48,8 @@ def permanent_hash(tx: Transaction, purpose: str, contact: str) -> bytes:
 
 
 PURPOSE = "withdrawals"
+
+CONTACT_HASH = withdrawals.c.contact_hash
 
 NO_CONTACTS = "-"
 """The `purpose` of an event that adds no row: it repeats an earlier withdrawal."""
@@ -118,17 +120,22 @@ def hashes_in(purpose: str) -> list[bytes]:
     return [bytes.fromhex(word) for word in HASH.findall(purpose)]
 
 
+def withdrawal_hashes(tx: Transaction, contacts: Iterable[str]) -> list[bytes]:
+    """The `contact_hash` of each contact point."""
+    return [permanent_hash(tx, PURPOSE, contact) for contact in contacts]
+
+
 def withdrawn_since(tx: Transaction, contacts: Iterable[str], granted_at: datetime) -> frozenset[str]:
     """The channels that were withdrawn at `granted_at` or later for any of at most MOST_CONTACTS contact points.
 
     A withdrawal applies to every vehicle.
     """
-    hashes = [permanent_hash(tx, PURPOSE, contact) for contact in contacts]
+    hashes = withdrawal_hashes(tx, contacts)
     if not hashes:
         return frozenset()
     assert len(hashes) <= MOST_CONTACTS, "the statement takes no more"
-    found = FIND_WITHDRAWN.read(tx, {"one_hash": hashes[0], "other_hash": hashes[-1], "granted_at": granted_at})
-    return frozenset(channel for (channel,) in found)
+    sought = {"one_hash": hashes[0], "other_hash": hashes[-1], "granted_at": granted_at}
+    return frozenset(channel for (channel,) in FIND_WITHDRAWN.read(tx, sought, hashes))
 
 
 def withdrawn_by_events(tx: Transaction, contacts: Iterable[str], granted_at: datetime) -> frozenset[str]:
@@ -137,14 +144,14 @@ def withdrawn_by_events(tx: Transaction, contacts: Iterable[str], granted_at: da
     So a withdrawal also counts if somebody deleted its row. An erasure deletes the contact points of a lead, so the
     events of an erased lead are not found here.
     """
-    found = (
+    encoded = (
         row.channels
         for contact in contacts
         for contact_hash in tx.hashes(contact, lead_contacts.c.contact_hash)
         for row in FIND_EVENTS.read(tx, {"granted_at": granted_at, "contact_hash": contact_hash}, [contact_hash])
         if permanent_hash(tx, PURPOSE, contact) in hashes_in(row.purpose)
     )
-    return frozenset(chain.from_iterable(msgspec.json.decode(channels, type=list[str]) for channels in found))
+    return frozenset(chain.from_iterable(msgspec.json.decode(channels, type=list[str]) for channels in encoded))
 
 
 WithdrawalTimes = dict[tuple[bytes, str], datetime]
@@ -170,8 +177,8 @@ class Differences(NamedTuple):
     @property
     def words(self) -> str | None:
         """What is different, for people; None if nothing is."""
-        found = {"missing": len(self.missing), "changed": len(self.changed), "added by hand": len(self.added)}
-        counts = ", ".join(f"{number:,} {what}" for what, number in found.items() if number)
+        numbers = {"missing": len(self.missing), "changed": len(self.changed), "added by hand": len(self.added)}
+        counts = ", ".join(f"{number:,} {what}" for what, number in numbers.items() if number)
         return f"the table of withdrawals does not agree with the consent record (rows: {counts})" if counts else None
 
 
@@ -198,7 +205,7 @@ DELETE_ROW = delete(withdrawals).where(
 )
 
 
-FIND_LEADS_MEANWHILE = (
+FIND_LEADS_TO_RECHECK = (
     select(consent_events.c.lead_id)
     .distinct()
     .join_from(consent_events, leads)
@@ -230,19 +237,19 @@ def compare_withdrawals(tx: Transaction) -> Differences:
 
 def restore_withdrawals(tx: Transaction) -> Differences:
     """Writes the rows as the chain says. Returns what was different. The caller holds the dealer's lock."""
-    found = compare_withdrawals(tx)
-    if found.added:
-        tx.execute_each(DELETE_ROW, [{"the_hash": each, "the_channel": channel} for each, channel in found.added])
+    differences = compare_withdrawals(tx)
+    if differences.added:
+        tx.execute_each(DELETE_ROW, [{"the_hash": each, "the_channel": channel} for each, channel in differences.added])
     rows = [
         {"contact_hash": contact_hash, "channel": channel, "at": at}
-        for (contact_hash, channel), at in found.restored.items()
+        for (contact_hash, channel), at in differences.restored.items()
     ]
     if rows:
         tx.execute_each(WRITE_ROW, rows)
-    return found
+    return differences
 
 
-def leads_meanwhile(tx: Transaction, restored: WithdrawalTimes) -> list[str]:
+def leads_to_recheck(tx: Transaction, restored: WithdrawalTimes) -> list[str]:
     """The leads that may have a channel that one of these withdrawals forbids. `withdraw_late` decides about each.
 
     They came after the first of these withdrawals, with a consent that the customer gave before the last one. Erased
@@ -250,5 +257,5 @@ def leads_meanwhile(tx: Transaction, restored: WithdrawalTimes) -> list[str]:
     """
     if not restored:
         return []
-    sought = {"first": min(restored.values()), "last": max(restored.values())}
-    return sorted(tx.execute(FIND_LEADS_MEANWHILE, sought).scalars())
+    times = {"first": min(restored.values()), "last": max(restored.values())}
+    return sorted(tx.execute(FIND_LEADS_TO_RECHECK, times).scalars())

@@ -1,4 +1,4 @@
-"""Writes an import in parts: its changes go into the stock in short transactions."""
+"""Writes the changes of an import to the stock in short transactions, which are its parts."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -6,10 +6,9 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from sqlalchemy import bindparam, delete, insert, select
-from sqlalchemy.dialects.postgresql import insert as insert_or_update
 
 from dealer_agent.storage.schema import unit_changes, unit_documents, units
-from dealer_agent.storage.statements import of_dealer
+from dealer_agent.storage.statements import of_dealer, upsert
 from dealer_agent.storage.stock.reading import read_revision
 from dealer_agent.storage.stock.recorded_units import record_replaced
 from dealer_agent.storage.store import Store
@@ -27,28 +26,20 @@ ADD_CHANGE = insert(unit_changes)
 
 _some_changes = (of_dealer(unit_changes), unit_changes.c.vehicle_id.in_(bindparam("in_vehicles", expanding=True)))
 
-LIST_CHANGES = select(unit_changes.c.vehicle_id).where(of_dealer(unit_changes))
+LIST_CHANGES = select(unit_changes.c.vehicle_id, unit_changes.c.action).where(of_dealer(unit_changes))
 LIST_ABANDONED_CHANGES = LIST_CHANGES.where(unit_changes.c.revision > bindparam("revision"))
 
 _unit_columns = [column.name for column in units.c]
-_add_units = insert_or_update(units).from_select(
+_set_units = ", ".join(f"{column.name} = excluded.{column.name}" for column in units.c if not column.primary_key)
+MOVE_UNITS = upsert(units, f"UPDATE SET {_set_units}").from_select(
     _unit_columns, select(*(unit_changes.c[name] for name in _unit_columns)).where(*_some_changes)
 )
-MOVE_UNITS = _add_units.on_conflict_do_update(
-    index_elements=units.primary_key,
-    set_={column.name: _add_units.excluded[column.name] for column in units.c if not column.primary_key},
-)
 
-_add_documents = insert_or_update(unit_documents).from_select(
+MOVE_DOCUMENTS = upsert(unit_documents, "UPDATE SET unit = excluded.unit, before = unit_documents.unit").from_select(
     ["dealer_id", "vehicle_id", "unit"],
     select(unit_changes.c.dealer_id, unit_changes.c.vehicle_id, unit_changes.c.unit).where(
         *_some_changes, unit_changes.c.unit.is_not(None)
     ),
-)
-MOVE_DOCUMENTS = _add_documents.on_conflict_do_update(
-    index_elements=unit_documents.primary_key,
-    set_={"unit": _add_documents.excluded.unit, "before": unit_documents.c.unit},
-    where=of_dealer(unit_documents),
 )
 
 DELETE_CHANGES = delete(unit_changes).where(*_some_changes)
@@ -75,14 +66,14 @@ class Parts:
     def run(
         self,
         items: Sequence[_Item],
-        values: Callable[[_Item], Any],
         write: Callable[[Transaction, list[Any]], object],
+        row_of: Callable[[_Item], Any] = lambda item: item,
     ) -> None:
-        """Calls `write` with the values of some items in each transaction."""
+        """Calls `write` with the rows of some items in each transaction."""
         done = 0
         while done < len(items):
             # Made before the transaction begins: SQLite has one writer, and leads wait for it.
-            part = [values(item) for item in items[done : done + self._rows]]
+            part = [row_of(item) for item in items[done : done + self._rows]]
             with self.store.write(self.dealer_id, self.at) as tx:
                 begun = time.monotonic()
                 write(tx, part)
@@ -95,11 +86,6 @@ class Parts:
                 self._rows = min(_MOST_ROWS, self._rows * 2)
 
 
-def as_it_is(vehicle_id: str) -> str:
-    """An item that is its own value."""
-    return vehicle_id
-
-
 def add_changes(tx: Transaction, rows: list[dict[str, Any]]) -> None:
     """Writes rows of `unit_changes`."""
     tx.execute_each(ADD_CHANGE, rows)
@@ -110,7 +96,7 @@ def clean_up(parts: Parts) -> int:
     with parts.store.read(parts.dealer_id) as tx:
         revision = read_revision(tx).stock
         abandoned = tx.execute(LIST_ABANDONED_CHANGES, {"revision": revision}).scalars().all()
-    parts.run(abandoned, as_it_is, lambda tx, ids: tx.execute(DELETE_CHANGES, {"in_vehicles": ids}))
+    parts.run(abandoned, lambda tx, ids: tx.execute(DELETE_CHANGES, {"in_vehicles": ids}))
     move_changes(parts)
     return revision
 
@@ -118,11 +104,14 @@ def clean_up(parts: Parts) -> int:
 def move_changes(parts: Parts) -> None:
     """Moves the changes of the current revision into the tables of units, and the replaced rows into the record."""
     with parts.store.read(parts.dealer_id) as tx:
-        vehicle_ids = tx.execute(LIST_CHANGES).scalars().all()
+        changes = tx.execute(LIST_CHANGES).all()
 
-    def move(tx: Transaction, ids: list[str]) -> None:
-        record_replaced(tx, ids)
+    def move(tx: Transaction, part: list[Any]) -> None:
+        # A new unit replaces no row.
+        if replacing := [change.vehicle_id for change in part if change.action != "added"]:
+            record_replaced(tx, replacing)
+        moved = {"in_vehicles": [change.vehicle_id for change in part]}
         for statement in (MOVE_UNITS, MOVE_DOCUMENTS, DELETE_CHANGES):
-            tx.execute(statement, {"in_vehicles": ids})
+            tx.execute(statement, moved)
 
-    parts.run(vehicle_ids, as_it_is, move)
+    parts.run(changes, move)

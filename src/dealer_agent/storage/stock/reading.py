@@ -69,7 +69,9 @@ class GoneUnit(NamedTuple):
 
 
 class StockMark(NamedTuple):
-    """Identifies a stock: the revision and the time of the import that made it. Other databases have other times."""
+    """Identifies a stock: the revision and the time of the import that made it. The time
+    tells two databases with the same revision apart.
+    """
 
     revision: int
     imported_at: datetime | None

@@ -19,3 +19,24 @@ recorded_units = dealer_table(
 
 # The first revision that the record has in full. A dealer without a row has its whole history.
 record_starts = dealer_table("record_starts", columns(BigInteger, "revision"))
+
+# The record of replies, in batches (`stock.recorded_replies`). The id of a batch is that of its first reply. `replies`
+# is packed: it has the requests, the callers and the hashes of the replies, and no headers and no customer data.
+recorded_replies = dealer_table(
+    "recorded_replies",
+    columns(String, "batch_id", "settings_id"),
+    columns(UtcTime, "first_at", "last_at"),
+    columns(BigInteger, "number", "revision"),
+    columns(LargeBinary, "replies"),
+    key=("batch_id",),
+)
+
+# The settings that decide replies, and the version of the program, by the hash of the document. The document is packed,
+# and has no secrets. `used_at` is the time of the newest batch with them.
+reply_settings = dealer_table(
+    "reply_settings",
+    columns(String, "settings_id"),
+    columns(UtcTime, "used_at"),
+    columns(LargeBinary, "document"),
+    key=("settings_id",),
+)

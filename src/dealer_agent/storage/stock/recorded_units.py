@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import BigInteger, and_, bindparam, case, delete, func, insert, literal_column, or_, select
-from sqlalchemy.dialects.postgresql import insert as insert_or_update
+from sqlalchemy import BigInteger, bindparam, delete, func, insert, literal_column, or_, select
 
 from dealer_agent.storage.clock import clock_problem
 from dealer_agent.storage.columns import UtcTime
@@ -28,48 +27,44 @@ MOST_DELETED = 500
 
 _in_vehicles: Any = bindparam("in_vehicles", expanding=True)
 
-# The rows that the applied changes of some units replace. A sold unit has a document too, which nobody sees.
-READ_REPLACED = (
-    select(
-        *(units.c[name] for name in COPIED),
-        unit_changes.c.revision.label("until"),
-        case((units.c.sold_at.is_(None), unit_documents.c.unit)).label("document"),
-    )
-    .join_from(
-        unit_changes,
-        units,
-        and_(units.c.dealer_id == unit_changes.c.dealer_id, units.c.vehicle_id == unit_changes.c.vehicle_id),
-    )
-    .join(
-        unit_documents,
-        and_(unit_documents.c.dealer_id == units.c.dealer_id, unit_documents.c.vehicle_id == units.c.vehicle_id),
-        isouter=True,
-    )
-    .where(of_dealer(unit_changes), unit_changes.c.vehicle_id.in_(_in_vehicles))
+# Three statements, not a join: with old statistics, PostgreSQL would compare every unit of the dealer with the list.
+READ_ROWS = select(*(units.c[name] for name in COPIED), units.c.sold_at).where(
+    of_dealer(units), units.c.vehicle_id.in_(_in_vehicles)
+)
+
+READ_UNTIL = select(unit_changes.c.vehicle_id, unit_changes.c.revision).where(
+    of_dealer(unit_changes), unit_changes.c.vehicle_id.in_(_in_vehicles)
+)
+
+READ_DOCUMENTS = select(unit_documents.c.vehicle_id, unit_documents.c.unit).where(
+    of_dealer(unit_documents), unit_documents.c.vehicle_id.in_(_in_vehicles)
 )
 
 ADD_RECORDED = insert(recorded_units)
 
-RECORD_FORGOTTEN = (
-    insert_or_update(recorded_units)
-    .from_select(
-        ["dealer_id", *COPIED, "until"],
-        select(
-            units.c.dealer_id, *(units.c[name] for name in COPIED), bindparam("until_revision", type_=BigInteger)
-        ).where(of_dealer(units), units.c.vehicle_id.in_(_in_vehicles)),
-    )
-    .on_conflict_do_nothing()
+RECORD_FORGOTTEN = upsert(recorded_units, "NOTHING").from_select(
+    ["dealer_id", *COPIED, "until"],
+    select(units.c.dealer_id, *(units.c[name] for name in COPIED), bindparam("until_revision", type_=BigInteger)).where(
+        of_dealer(units), units.c.vehicle_id.in_(_in_vehicles)
+    ),
 )
 
 
 def record_replaced(tx: Transaction, vehicle_ids: Sequence[str]) -> None:
     """Adds the rows that the changes of these units replace. The caller replaces them in the same transaction."""
-    rows = [row._asdict() for row in tx.execute(READ_REPLACED, {"in_vehicles": vehicle_ids})]
+    replaced = {"in_vehicles": vehicle_ids}
+    rows = tx.execute(READ_ROWS, replaced).all()
+    until = dict(map(tuple, tx.execute(READ_UNTIL, replaced)))
+    # A sold unit has a document too, which nobody sees.
+    for_sale = {"in_vehicles": [row.vehicle_id for row in rows if row.sold_at is None]}
+    documents = dict(map(tuple, tx.execute(READ_DOCUMENTS, for_sale)))
+    added = []
     for row in rows:
-        if row["document"] is not None:
-            row["document"] = pack(row["document"])
-    if rows:
-        tx.execute_each(ADD_RECORDED, rows)
+        document = documents.get(row.vehicle_id)
+        own = {"until": until[row.vehicle_id], "document": None if document is None else pack(document)}
+        added.append({name: getattr(row, name) for name in COPIED} | own)
+    if added:
+        tx.execute_each(ADD_RECORDED, added)
 
 
 def record_forgotten(tx: Transaction, vehicle_ids: Sequence[str], until: int) -> None:

@@ -17,7 +17,7 @@ from dealer_agent.storage.privacy.keys import claim_dealer
 from dealer_agent.storage.schema import feed_shapes, unit_documents, units
 from dealer_agent.storage.statements import of_dealer, upsert
 from dealer_agent.storage.stock.held_units import Decision, HeldUnit, decisions, due_units, put_held
-from dealer_agent.storage.stock.import_parts import Parts, add_changes, as_it_is, clean_up, move_changes
+from dealer_agent.storage.stock.import_parts import Parts, add_changes, clean_up, move_changes
 from dealer_agent.storage.stock.reading import ChangeKind, LastImport, last_import
 from dealer_agent.storage.stock.stock_import import READ_ACTIONS, Scope, begin_revision, document_hash, rooftops_key
 from dealer_agent.storage.store import Store
@@ -231,7 +231,7 @@ def _write(
             add_changes(tx, changes)
         actions.extend(change["action"] for change in changes)
 
-    parts.run(vehicle_ids, as_it_is, write)
+    parts.run(vehicle_ids, write)
     return actions
 
 
@@ -270,5 +270,5 @@ def _publish(
     times = dict.fromkeys(("first_seen", "changed_at", "updated_at"), parts.at)
     change = {"vehicle_id": held.vehicle_id, "revision": revision, "action": action, "unit": document, "sold_at": None}
     change |= times | _identity(held.vehicle_id, document, digest_of)
-    parts.run([change], lambda each: each, add_changes)
+    parts.run([change], add_changes)
     return [action]

@@ -16,11 +16,10 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 from sqlalchemy import bindparam, delete, insert, select
-from sqlalchemy.dialects.postgresql import insert as insert_or_update
 
 from dealer_agent.feeds.files.checks import CHECK_BY_ID, FeedFinding, refusals
 from dealer_agent.feeds.files.counts import FeedShape
-from dealer_agent.feeds.files.import_plan import FileUnit, KnownUnit, Placed, Plan, plan_import
+from dealer_agent.feeds.files.import_plan import FileUnit, KnownUnit, Plan, PlannedRow, plan_import
 from dealer_agent.inventory.listing import Unit
 from dealer_agent.storage.clock import clock_problem
 from dealer_agent.storage.columns import microseconds
@@ -30,7 +29,7 @@ from dealer_agent.storage.privacy.keys import check_owner, claim_dealer
 from dealer_agent.storage.schema import feed_shapes, imports, revisions, unit_changes, unit_documents, units
 from dealer_agent.storage.statements import of_dealer, upsert
 from dealer_agent.storage.stock.held_units import HELD, HeldRows, HeldUnit, decisions, good_since, put_held
-from dealer_agent.storage.stock.import_parts import Parts, add_changes, as_it_is, clean_up, move_changes
+from dealer_agent.storage.stock.import_parts import Parts, add_changes, clean_up, move_changes
 from dealer_agent.storage.stock.reading import (
     applied_changes,
     confirmed_at,
@@ -93,14 +92,16 @@ class StockBefore:
     def documents(self, vehicle_ids: Sequence[str]) -> Iterator[dict[str, bytes]]:
         """As `units`, with the documents of the units (JSON)."""
         for start in range(0, len(vehicle_ids), _DOCUMENTS):
-            some = {"in_vehicles": vehicle_ids[start : start + _DOCUMENTS]}
-            found = dict(row for statement in READ_SOME_DOCUMENTS for row in self._tx.execute(statement, some))
-            if self._undone and (undone := [each for each in some["in_vehicles"] if each in self._undone]):
-                found |= {row.vehicle_id: row.before for row in self._tx.execute(READ_BEFORE, {"in_vehicles": undone})}
-            yield {vehicle_id: found[vehicle_id] for vehicle_id in some["in_vehicles"] if vehicle_id in found}
+            ids = vehicle_ids[start : start + _DOCUMENTS]
+            values = {"in_vehicles": ids}
+            stored = dict(row for statement in READ_SOME_DOCUMENTS for row in self._tx.execute(statement, values))
+            if undone := [vehicle_id for vehicle_id in ids if vehicle_id in self._undone]:
+                for row in self._tx.execute(READ_BEFORE, {"in_vehicles": undone}):
+                    stored[row.vehicle_id] = row.before
+            yield {vehicle_id: stored[vehicle_id] for vehicle_id in ids if vehicle_id in stored}
 
 
-class Review(NamedTuple):
+class FeedReview(NamedTuple):
     """The result of the checks of a feed, what the next import of the scope remembers of it, and the held units.
 
     `left_out` are the positions of the rows that are not imported.
@@ -185,9 +186,8 @@ KEEP_SHAPE = upsert(feed_shapes, "UPDATE SET shape = excluded.shape, before = fe
 
 # Imports of one dealer run one after the other. The upsert locks the row also against tokens.
 NEXT_REVISION = (
-    insert_or_update(revisions)
+    upsert(revisions, "UPDATE SET stock_counter = revisions.stock_counter + 1")
     .values(stock_counter=1, token_counter=0)
-    .on_conflict_do_update(index_elements=revisions.primary_key, set_={"stock_counter": revisions.c.stock_counter + 1})
     .returning(revisions.c.stock_counter)
 )
 
@@ -210,7 +210,7 @@ def apply_import(
     dry_run: bool,
     remember_days: int,
     scope: Scope | None = None,
-    review: Callable[[Plan, StockBefore], Review] | None = None,
+    review: Callable[[Plan, StockBefore], FeedReview] | None = None,
     feed: str | None = None,
     begun: float | None = None,
     on_commit: Callable[[Transaction, int], object] = lambda _tx, _revision: None,
@@ -237,10 +237,10 @@ def apply_import(
         revision = clean_up(parts) + 1
         plan, reviewed = _plan(store, dealer_id, file, scope, review)
         changes = _Changes(file, unit_at, revision, at)
-        for placed in (plan.added, plan.changed, plan.back):
-            parts.run(placed, changes.replaced, add_changes)
-        parts.run(plan.refreshed, changes.refreshed, add_changes)
-        parts.run(plan.sold, changes.sold, add_changes)
+        for planned in (plan.added, plan.changed, plan.back):
+            parts.run(planned, add_changes, changes.replaced)
+        parts.run(plan.refreshed, add_changes, changes.refreshed)
+        parts.run(plan.sold, add_changes, changes.sold)
         outcome = _outcome(plan, reviewed, revision)
         with store.write(dealer_id, at) as tx:
             of_file = {"source": PurePath(source).name, "layout": layout, "feed": feed, "current_at": parts.now}
@@ -255,7 +255,7 @@ def apply_import(
 
 
 def _make_current(
-    tx: Transaction, outcome: ImportOutcome, scope: Scope | None, reviewed: Review | None, of_file: dict[str, Any]
+    tx: Transaction, outcome: ImportOutcome, scope: Scope | None, reviewed: FeedReview | None, of_file: dict[str, Any]
 ) -> None:
     """Makes the revision of an import the current one, and adds the import to the history.
 
@@ -299,7 +299,7 @@ def _forget_sold(parts: Parts, before: datetime, revision: int) -> None:
         record_forgotten(tx, ids, revision + 1)
         tx.execute(FORGET_UNITS, {"in_vehicles": ids})
 
-    parts.run(forgotten, as_it_is, forget)
+    parts.run(forgotten, forget)
 
 
 def rooftops_key(scope: Scope | None) -> str:
@@ -323,8 +323,8 @@ def _given(value: str | UnsetType) -> str | None:
 
 def _fits_better(earlier: Plan) -> bool:
     """Whether an import may replace the last one: most units of the earlier stock are in the file."""
-    known = len(earlier.changed) + len(earlier.unchanged)
-    return known > _REPAIRED * max(earlier.before, earlier.after)
+    matched = len(earlier.changed) + len(earlier.unchanged)
+    return matched > _REPAIRED * max(earlier.before, earlier.after)
 
 
 def before_last_import(tx: Transaction, known: Sequence[KnownUnit]) -> tuple[list[KnownUnit], set[str]] | None:
@@ -354,8 +354,8 @@ def _plan(
     dealer_id: str,
     file: Sequence[FileUnit],
     scope: Scope | None,
-    review: Callable[[Plan, StockBefore], Review] | None,
-) -> tuple[Plan, Review | None]:
+    review: Callable[[Plan, StockBefore], FeedReview] | None,
+) -> tuple[Plan, FeedReview | None]:
     """What an import would change. Raises FeedRefused if a finding of `review` refuses the feed.
 
     A file that fits the stock before the last import is not refused: it repairs what a mistaken import did.
@@ -393,14 +393,14 @@ def _outside(tx: Transaction, scope: Scope) -> set[str]:
     return outside
 
 
-def _outcome(plan: Plan, reviewed: Review | None, revision: int | None) -> ImportOutcome:
+def _outcome(plan: Plan, reviewed: FeedReview | None, revision: int | None) -> ImportOutcome:
     """What the import changed, for its caller."""
     return ImportOutcome(
-        added=tuple(placed.vehicle_id for placed in plan.added),
-        changed=tuple(placed.vehicle_id for placed in plan.changed),
+        added=tuple(row.vehicle_id for row in plan.added),
+        changed=tuple(row.vehicle_id for row in plan.changed),
         unchanged=tuple(plan.unchanged),
         sold=tuple(unit.vehicle_id for unit in plan.sold),
-        back=tuple(placed.vehicle_id for placed in plan.back),
+        back=tuple(row.vehicle_id for row in plan.back),
         before=plan.before,
         after=plan.after,
         repeated=plan.repeated,
@@ -419,28 +419,28 @@ class _Changes:
     revision: int
     at: datetime
 
-    def replaced(self, placed: Placed) -> dict[str, Any]:
+    def replaced(self, row: PlannedRow) -> dict[str, Any]:
         """The stored row of a unit that is new, changed or back."""
-        row = self.file[placed.position]
+        unit = self.file[row.position]
         return {
-            "vehicle_id": placed.vehicle_id,
+            "vehicle_id": row.vehicle_id,
             "revision": self.revision,
-            "vin": row.vin,
-            "stock": row.stock,
-            "digest": row.digest,
-            "document_hash": row.document_hash,
-            "first_seen": self.at if placed.known is None else placed.known.first_seen,
+            "vin": unit.vin,
+            "stock": unit.stock,
+            "digest": unit.digest,
+            "document_hash": unit.document_hash,
+            "first_seen": self.at if row.known is None else row.known.first_seen,
             "changed_at": self.at,
             "updated_at": self.at,
             "sold_at": None,
-            "action": "added" if placed.known is None else "changed" if placed.known.sold_at is None else "back",
-            "unit": _to_json.encode(self.unit_at(placed.position)),
+            "action": "added" if row.known is None else "changed" if row.known.sold_at is None else "back",
+            "unit": _to_json.encode(self.unit_at(row.position)),
         }
 
-    def refreshed(self, placed: Placed) -> dict[str, Any]:
+    def refreshed(self, row: PlannedRow) -> dict[str, Any]:
         """A unit with a change that buyers do not see."""
-        assert placed.known is not None, "a refreshed unit is known"
-        return self.replaced(placed) | {"changed_at": placed.known.changed_at}
+        assert row.known is not None, "a refreshed unit is known"
+        return self.replaced(row) | {"changed_at": row.known.changed_at}
 
     def sold(self, unit: KnownUnit) -> dict[str, Any]:
         """A unit that became sold."""
