@@ -18,6 +18,7 @@ GROUPS = (
     "alerts",
     "consent",
     "accesses",
+    "dealers host",
     "dealers",
     "database",
     "tokens",
@@ -35,12 +36,11 @@ WITHOUT_FOLDER = frozenset(
         "database",
         "keys directory",
         "feeds password",
-        "dealers host",
         "offers verify",
     }
 )
 """The commands and groups that have no `--dir`."""
-WITHOUT_DEALER = frozenset({"serve", "demo", "backup", "restore", "dealers", "feeds host-key"})
+WITHOUT_DEALER = frozenset({"serve", "demo", "backup", "restore", "dealers", "dealers host", "feeds host-key"})
 """The other commands and groups that have no `--dealer`."""
 # The options go after the name of the command. A command that has --dir already stays as it is.
 _COMMAND = re.compile(

@@ -109,6 +109,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
     for dealer_id in DEALERS:
         (folder / f"{dealer_id}.toml").write_text(dealer_toml(dealer_id), encoding="utf-8")
     (folder / "third.toml").write_text(dealer_toml("third-motors"), encoding="utf-8")
+    (folder / "dealers.csv").write_text("id,name\nfourth-motors,Fourth Motors\n", encoding="utf-8")
     edited = folder / "edited.toml"
     edited.write_text(dealer_toml(DEALERS[1]).replace("South Motors", "Southern Motors"), encoding="utf-8")
     for dealer_id in DEALERS:
@@ -236,6 +237,7 @@ def words_of(dealer: Filled, folder: Path, place: tuple[str, ...], edited: Path)
         "consent head": here,
         "accesses list": here,
         "dealers add": (str(folder / "third.toml"), *place),
+        "dealers add-table": (str(folder / "third.toml"), str(folder / "dealers.csv"), *place),
         "dealers list": place,
         "dealers show": (DEALERS[0], *place),
         "dealers edit": (DEALERS[1], "--file", str(edited), *place),

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +23,18 @@ PROSE = {"consent record"}
 """Words after the name of the program that are no command. No message to a person has them."""
 
 
-def commands() -> Iterator[tuple[str, Any]]:
-    """The commands by name, those of groups as `feeds list`."""
-    root: Any = get_command(app)
-    context = click.Context(root)
-    for name in root.list_commands(context):
-        found = root.get_command(context, name)
-        members: Mapping[str, Any] = getattr(found, "commands", {"": found})
-        yield from ((f"{name} {member}".strip(), each) for member, each in members.items())
+def commands(group: Any, *above: str) -> Iterator[tuple[str, Any]]:
+    """The commands below a group by name, such as `serve`, `feeds list` and `dealers host add`."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        found = group.get_command(context, name)
+        if hasattr(found, "list_commands"):
+            yield from commands(found, *above, name)
+        else:
+            yield " ".join((*above, name)), found
 
 
-COMMANDS = dict(commands())
+COMMANDS = dict(commands(get_command(app)))
 
 
 def named_commands() -> Iterator[tuple[str, str]]:
@@ -51,9 +52,9 @@ def options_of(command: Any) -> set[str]:
 
 def test_the_tables_have_the_commands_and_which_options_each_has() -> None:
     assert {name for name in COMMANDS if " " not in name} == set(ALONE)
-    assert {name.split()[0] for name in COMMANDS if " " in name} == set(GROUPS)
+    assert {name.rpartition(" ")[0] for name in COMMANDS if " " in name} == set(GROUPS)
     for name, command in COMMANDS.items():
-        options, names = options_of(command), {name, name.split()[0]}
+        options, names = options_of(command), {name, name.rpartition(" ")[0]}
         has_folder = not names & WITHOUT_FOLDER
         assert has_folder == ("--dir" in options), name
         if has_folder:

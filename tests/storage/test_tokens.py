@@ -81,10 +81,10 @@ def test_the_secret_of_a_calendar_opens_the_calendar_and_no_skill_until_it_is_re
     skills = write_at(MONDAY, store, DEALER, create_token, "Website", b"\x01" * 32)
     calendar = write_at(MONDAY, store, DEALER, create_token, "calendar", b"\x02" * 32, purpose="calendar")
     assert read(store, DEALER, list_active_tokens) == [(skills, "Website", b"\x01" * 32, None, None)]
-    assert [(token.token_id, token.purpose) for token in read(store, DEALER, list_tokens)] == [
-        (skills, "skills"),
-        (calendar, "calendar"),
-    ]
+    assert {token.token_id: token.purpose for token in read(store, DEALER, list_tokens)} == {
+        skills: "skills",
+        calendar: "calendar",
+    }
     assert read(store, DEALER, find_token, b"\x02" * 32, "calendar") == calendar
     for other in (b"\x01" * 32, b"\x03" * 32):
         assert read(store, DEALER, find_token, other, "calendar") is None

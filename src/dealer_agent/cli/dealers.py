@@ -21,12 +21,12 @@ from dealer_agent.config.loading import FILE_NAME, read_text
 from dealer_agent.config.settings_problems import SettingsError
 from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.operations.dealer_moves import OnRows, delete_files, export_dealer, import_dealer
+from dealer_agent.operations.dealer_table import NewDealer, add_new_dealer, only_missing, read_dealer_table
 from dealer_agent.operations.settings_changes import require_same_dealer
 from dealer_agent.storage.console.people import remove_members
 from dealer_agent.storage.errors import DealerUnknown, SettingsConflict
 from dealer_agent.storage.installation.dealer_registry import (
     RegisteredDealer,
-    add_dealer,
     add_host,
     all_dealers,
     all_hosts,
@@ -38,7 +38,6 @@ from dealer_agent.storage.installation.dealer_registry import (
     read_settings,
     remove_dealer,
     remove_host,
-    require_removed,
     set_state,
 )
 from dealer_agent.storage.installation.registration import was_removed
@@ -51,6 +50,10 @@ app.add_typer(hosts, name="host")
 
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="The dealer's id, from `dealers list`.")]
 NoteOption = Annotated[str, typer.Option(help="Why, for the history of the settings.")]
+ListedOption = Annotated[
+    bool, typer.Option("--listed/--unlisted", help="Whether the public list of dealers shows this dealer.")
+]
+DisabledOption = Annotated[bool, typer.Option("--disabled", help="Do not serve the dealer before `dealers enable`.")]
 FileArgument = Annotated[
     Path, typer.Argument(metavar="FILE", help="The dealer's dealer.toml.", exists=True, dir_okay=False)
 ]
@@ -60,12 +63,8 @@ FileArgument = Annotated[
 def add(
     opened: OpenInstallation,
     file: FileArgument,
-    listed: Annotated[
-        bool, typer.Option("--listed/--unlisted", help="Whether the public list of dealers shows this dealer.")
-    ] = False,
-    disabled: Annotated[
-        bool, typer.Option("--disabled", help="Do not serve the dealer before `dealers enable`.")
-    ] = False,
+    listed: ListedOption = False,
+    disabled: DisabledOption = False,
     note: NoteOption = "",
 ) -> dict[str, str]:
     """Add a dealer with the settings of a dealer.toml. All processes serve it within two seconds.
@@ -75,16 +74,44 @@ def add(
     text = read_text(file)
     require_keys(opened.installation)
     dealer_id = opened.installation.dealer_settings(text).dealer.id
-    with opened.store.registration(dealer_id) as tx:
-        # If a dealer with this id was removed, all its data must be deleted.
-        require_removed(tx)
-        add_dealer(tx, text.encode(), actor=actor(), note=note, enabled=not disabled, listed=listed)
+    new = NewDealer(1, dealer_id, text, ())
+    add_new_dealer(opened.store, new, actor=actor(), note=note, enabled=not disabled, listed=listed)
     address = _address(opened, dealer_id)
     when = " after `dealers enable`" if disabled else ""
     out.print(f"The dealer {dealer_id} is added. It answers{when} at {address}/")
     folder = opened.installation.folder
     out.print(f"Next: dealer-agent inventory import YOUR-EXPORT.csv --dealer {dealer_id} --dir {folder}")
     return {"id": dealer_id, "address": f"{address}/"}
+
+
+@command(app, "add-table", CHANGES)
+def add_table(
+    opened: OpenInstallation,
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A dealer.toml with what they share.", exists=True, dir_okay=False)
+    ],
+    table: Annotated[
+        Path, typer.Argument(metavar="TABLE", help="A CSV file with a row for each.", exists=True, dir_okay=False)
+    ],
+    listed: ListedOption = False,
+    disabled: DisabledOption = False,
+    note: NoteOption = "",
+) -> dict[str, Any]:
+    """Add a dealer for each row of a table. The header has paths of settings, and hosts for their host names.
+
+    A header may be: id,name,rooftops.0.name,rooftops.0.address.city,hosts. An empty cell leaves the setting of FILE.
+    The command checks all rows before it adds the first dealer. If it was stopped, repeat it: it adds what is missing.
+    """
+    require_keys(opened.installation)
+    with progress() as bar:
+        checking = bar.add_task("Checking", total=None)
+        dealers = read_dealer_table(table, file, opened.installation, lambda: bar.update(checking, advance=1))
+        missing = only_missing(table, dealers, opened.store)
+        for new in bar.track(missing, description="Adding"):
+            add_new_dealer(opened.store, new, actor=actor(), note=note, enabled=not disabled, listed=listed)
+    there = len(dealers) - len(missing)
+    out.print(f"{counted(len(missing), 'dealer')} added, {there:,} were there.")
+    return {"added": [new.dealer_id for new in missing], "were_there": there}
 
 
 @command(app, "list", INSTALLATION)

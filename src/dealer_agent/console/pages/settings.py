@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import tomlkit
 from starlette.responses import Response
-from tomlkit.exceptions import TOMLKitError
 
 from dealer_agent.config.settings_problems import SettingsError
 from dealer_agent.console.requests import ConsoleRequest, not_found, refuse
 from dealer_agent.console.words import TOO_DEEP
 from dealer_agent.operations.settings_changes import DealerSettings, sections_of_process, settings_of
+from dealer_agent.operations.single_settings import find_setting, set_value
 from dealer_agent.reference_pages import DocumentedSetting, SettingsSection, settings_sections
 
 LARGEST = 50_000
@@ -101,9 +101,11 @@ def change(request: ConsoleRequest) -> Response:
     _, setting = _find(path)
     current = _source(request).current()
     try:
-        changed = _changed(_small(current.text), path, value, setting)
-    except (TOMLKitError, RecursionError, ValueError, KeyError, IndexError, TypeError) as problem:
-        words = f"This is not a value of TOML. Write {setting.allowed}. ({type(problem).__name__})"
+        document = tomlkit.parse(_small(current.text))
+        set_value(document, path, value, setting)
+        changed = tomlkit.dumps(document)
+    except ValueError as problem:
+        words = f"{str(problem).capitalize()}."
         return request.page("settings_change.html", 422, setting=setting, path=path, value=value, problem=words)
     return _preview(request, changed, current.version, f"{path} changed")
 
@@ -209,42 +211,5 @@ def _toml(value: Any) -> str:
     return str(tomlkit.item(value).as_string())
 
 
-def _find(path_text: str) -> tuple[SettingsSection, DocumentedSetting]:
-    """The documentation of the setting with a path. Numbers are not part of a section's path."""
-    *path, key = [part for part in path_text.split(".") if not part.isdigit()] or [""]
-    settings = (
-        (section, setting)
-        for section in settings_sections()
-        for setting in section.settings
-        if setting.key == key and len(section.path) == len(path) and all(map(_is_part, section.path, path))
-    )
-    return next(settings, None) or not_found("There is no such setting.")
-
-
-def _is_part(named: str, part: str) -> bool:
-    return named == part or named.isupper()
-
-
-def _changed(text: str, path_text: str, value: str, setting: DocumentedSetting) -> str:
-    """The text with another value at a path. An empty value removes the setting: then its default holds."""
-    document: Any = tomlkit.parse(text)
-    *path, key = path_text.split(".")
-    table = document
-    for part in path:
-        if part.isdigit():
-            table = table[int(part)]
-        elif part in table:
-            table = table[part]
-        else:
-            table[part] = tomlkit.table()
-            table = table[part]
-    if not value:
-        table.pop(key, None)
-    else:
-        table[key] = tomlkit.string(value) if _is_bare_text(value, setting) else tomlkit.value(value)
-    return tomlkit.dumps(document)
-
-
-def _is_bare_text(value: str, setting: DocumentedSetting) -> bool:
-    """Whether a person wrote a text without quotes."""
-    return value[0] not in "\"'[{" and (setting.allowed.startswith("text") or setting.allowed.startswith('`"'))
+def _find(path: str) -> tuple[SettingsSection, DocumentedSetting]:
+    return find_setting(path) or not_found("There is no such setting.")
