@@ -376,7 +376,7 @@ def count_rows(tx: Transaction) -> dict[str, int]:
 
 def require_removed(tx: Transaction) -> None:
     """Raises DealerExists if a removal of the dealer did not end, and rows are left."""
-    if any(count_rows(tx).values()) and was_removed(tx):
+    if was_removed(tx) and any(count_rows(tx).values()):
         raise DealerExists(
             f"the dealer {tx.dealer_id} was removed, and some of its data is still there: type dealer-agent dealers "
             f"remove {tx.dealer_id}, then try again"
