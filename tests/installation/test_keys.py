@@ -1,7 +1,6 @@
 """The keys of an installation and of its dealers are rotated and destroyed, by age and by command."""
 
 import json
-import multiprocessing
 import os
 import re
 import signal
@@ -17,6 +16,7 @@ from structlog.testing import capture_logs
 from tests.acceptance.asking import lead as lead_members
 from tests.acceptance.running import command_here, succeed_here
 from tests.acceptance.searching import EMAIL, MARK, readable
+from tests.forks import FORKS
 from tests.installation.platform import DEALERS, add, make_installation, run_installation
 from tests.server.dealership import message
 from tests.soak import SOAK, sqlite_first
@@ -169,7 +169,7 @@ def test_a_rotation_that_is_stopped_at_any_pause_loses_nothing_and_completes_lat
     all_is_there(installation)
 
 
-def kill_itself(installation: Installation, times: int, name: str, words: Sequence[str]) -> None:
+def kill_itself(database_url: str, times: int, name: str, words: Sequence[str]) -> None:
     """Runs the command with a transaction for each value. It ends by SIGKILL after some calls of a function, or steps.
 
     Only in a process of its own.
@@ -194,14 +194,13 @@ def kill_itself(installation: Installation, times: int, name: str, words: Sequen
             os.kill(os.getpid(), signal.SIGKILL)
 
     setattr(module, name, killing_in if name == "reencrypt" else killing)
-    done = command_here(*words, DATABASE_URL=installation.database_url)
+    done = command_here(*words, DATABASE_URL=database_url)
     print(done.stderr)
 
 
 def killed(installation: Installation, times: int, name: str, *options: str) -> None:
     words = ["keys", "rotate", "--forget-old", *options, "--dir", str(installation.folder)]
-    # A fork: it has imported the program already.
-    process = multiprocessing.get_context("fork").Process(target=kill_itself, args=(installation, times, name, words))
+    process = FORKS.Process(target=kill_itself, args=(installation.database_url, times, name, words))
     process.start()
     process.join(300)
     assert process.exitcode == -signal.SIGKILL

@@ -1,7 +1,6 @@
 """The loop that does jobs: each once, all dealers in turn, also after failures, kills and pauses."""
 
 import asyncio
-import multiprocessing
 import os
 import signal
 from collections import Counter
@@ -12,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
+from tests.forks import FORKS
 from tests.installation.platform import add, make_installation
 from tests.storage.calls import read_at, write_at
 from tests.storage.samples import CIPHER, DEALER, MONDAY
@@ -181,7 +181,7 @@ def die_at_work(database_url: str) -> None:
 
 def test_after_a_kill_another_process_does_the_job_when_the_lease_ends(store: Store, database_url: str) -> None:
     add_work(store)
-    process = multiprocessing.get_context("fork").Process(target=die_at_work, args=(database_url,))
+    process = FORKS.Process(target=die_at_work, args=(database_url,))
     process.start()
     process.join(120)
     assert process.exitcode == -signal.SIGKILL

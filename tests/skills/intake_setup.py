@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 from sqlalchemy import create_engine, func, select, update
-from tests.skills.sample_dealers import CIPHER
+from tests.skills.sample_dealers import CIPHER, replaced_first
 from tests.storage.calls import read
 from tests.storage.current import make_current
 
@@ -96,7 +96,7 @@ class IntakeSetup:
 
     def visits_of(self, lead_id: str) -> list[VisitRecord]:
         """The visits that a lead asked for, oldest first."""
-        return read(self.store, "ridgeline", visits_of, lead_id)
+        return replaced_first(read(self.store, "ridgeline", visits_of, lead_id))
 
     def places(self, kind: str) -> int:
         """How many places in quarters of an hour are taken."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import insert, update
+from tests.forks import FORKS
 from tests.soak import sqlite_first
 from tests.storage import other_sender
 from tests.storage.calls import at_time, of_dealer
@@ -270,9 +271,8 @@ def test_two_processes_never_hold_one_lease_and_leave_no_row_behind(database_url
     ids = database.enqueue(*[NewDelivery("lead", *CRM)] * 80)
     with database.writing() as tx:
         died_with = outbox.claim(at_time(tx, datetime.now(UTC)), timedelta(seconds=1), CRM, 10)
-    fork = multiprocessing.get_context("fork")
-    held: multiprocessing.Queue[str] = fork.Queue()
-    workers = [fork.Process(target=other_sender.send_all, args=(database_url, held)) for _ in range(2)]
+    held: multiprocessing.Queue[str] = FORKS.Queue()
+    workers = [FORKS.Process(target=other_sender.send_all, args=(database_url, held)) for _ in range(2)]
     for worker in workers:
         worker.start()
     told = [held.get(timeout=240) for _ in ids]

@@ -1,6 +1,5 @@
 """Several processes on one database: which is first, and what a killed one leaves (docs/protocol.md#durability)."""
 
-import multiprocessing
 import os
 import random
 import subprocess
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import text
+from tests.forks import FORKS
 from tests.storage import other_process
 from tests.storage.calls import list_leads, read
 from tests.storage.samples import CIPHER, DEALER, MONDAY, stock_of
@@ -30,10 +30,9 @@ def test_two_processes_migrate_a_database_once_and_store_a_lead_once_that_both_s
 
     One process says that it was the first. The other gets the response of the first (`repeated` or `duplicate`).
     """
-    fork = multiprocessing.get_context("fork")
-    start, answers = fork.Barrier(2), fork.Queue()
+    start, answers = FORKS.Barrier(2), FORKS.Queue()
     racers = [
-        fork.Process(target=other_process.race, args=(database_url, name, start, ROUNDS, answers)) for name in "AB"
+        FORKS.Process(target=other_process.race, args=(database_url, name, start, ROUNDS, answers)) for name in "AB"
     ]
     for racer in racers:
         racer.start()
