@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import event
+from sqlalchemy import event, select
 from tests.installation.platform import add, make_installation
 from tests.soak import sqlite_first
 from tests.storage.calls import write, write_at
@@ -30,11 +30,14 @@ from dealer_agent.storage.jobs import (
     finish_job,
     hold_job,
 )
+from dealer_agent.storage.schema import jobs
+from dealer_agent.storage.statements import of_dealer
 from dealer_agent.storage.store import Store
 
 pytestmark = pytest.mark.outside_protocol("background work")
 
 HOUR = timedelta(hours=1)
+DAY = timedelta(days=1)
 LONGEST = timedelta(days=8)
 
 
@@ -119,6 +122,25 @@ def test_a_job_that_is_added_again_begins_anew_and_one_of_a_start_goes_on(store:
     write_at(MONDAY, store, DEALER, begin_jobs, ["heads"])
     assert write_at(MONDAY, store, DEALER, claim_job, "feed", "main", LONGEST) is not None
     assert write_at(MONDAY, store, DEALER, claim_job, "heads", "", LONGEST) is None
+
+
+@sqlite_first()
+def test_the_first_jobs_of_many_new_dealers_spread_and_new_settings_make_each_due_now(store: Store) -> None:
+    dealers = [f"dealer-{number}" for number in range(40)]
+    for dealer_id in dealers:
+        write_at(MONDAY, store, dealer_id, begin_jobs, ["heads"], DAY)
+    times = [due_at(store, dealer_id) for dealer_id in dealers]
+    assert len(set(times)) == len(times)
+    assert MONDAY <= min(times) < MONDAY + DAY / 4
+    assert MONDAY + DAY * 3 / 4 < max(times) <= MONDAY + DAY
+    write_at(MONDAY, store, dealers[0], begin_jobs, ["heads"], DAY)
+    assert due_at(store, dealers[0]) == MONDAY
+
+
+def due_at(store: Store, dealer_id: str) -> datetime:
+    with store.read(dealer_id) as tx:
+        found: datetime = tx.execute(select(jobs.c.due_at).where(of_dealer(jobs), jobs.c.kind == "heads")).scalar_one()
+    return found
 
 
 def test_of_processes_that_claim_at_once_one_succeeds(store: Store, database_url: str) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Iterable
+from datetime import timedelta
 from functools import partial
 
 import structlog
@@ -12,7 +13,7 @@ from dealer_agent.alerts.jobs import alert_kinds
 from dealer_agent.config import SettingsError
 from dealer_agent.feeds.collection.collection import feed_rows
 from dealer_agent.feeds.collection.collector import FeedJobs
-from dealer_agent.jobs.loop import JobLoop, Kind, Next
+from dealer_agent.jobs.loop import JobLoop, Kind, Next, first_jobs_within
 from dealer_agent.known_keys.known import KnownKeys
 from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.privacy.key_rotation import InstallationKeys
@@ -59,7 +60,8 @@ async def _store_changed(opened: OpenInstallation, kinds: Iterable[Kind], job: J
         # They are read again when they have changed.
         log.error("feeds of a dealer not read", dealer=job.dealer_id, problem=str(problem))
         rows = []
-    await asyncio.to_thread(_store_jobs, opened.store, job.dealer_id, rows, kinds)
+    within = first_jobs_within(opened.count())
+    await asyncio.to_thread(_store_jobs, opened.store, job.dealer_id, rows, kinds, within)
     return Next(None, has_new_jobs=True)
 
 
@@ -69,7 +71,9 @@ def _begin_checks(opened: OpenInstallation) -> None:
         begin_jobs(tx, [ALERT_CHECK])
 
 
-def _store_jobs(store: Store, dealer_id: str, rows: list[StoredFeed], kinds: Iterable[Kind]) -> None:
+def _store_jobs(
+    store: Store, dealer_id: str, rows: list[StoredFeed], kinds: Iterable[Kind], within: timedelta = timedelta()
+) -> None:
     with store.write(dealer_id) as tx:
         put_feeds(tx, rows)
-        begin_jobs(tx, [kind.name for kind in kinds if kind.is_recurring])
+        begin_jobs(tx, [kind.name for kind in kinds if kind.is_recurring], within)

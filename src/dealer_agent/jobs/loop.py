@@ -27,6 +27,7 @@ LOOK_SECONDS = 5.0
 MAINTENANCE_SECONDS = 3600.0
 SECONDS_FOR_EACH = 3.0
 """With more than 1,200 dealers, each one's maintenance is less often than hourly, so that its cost stays bounded."""
+FEW_DEALERS = 100
 
 
 class Next(NamedTuple):
@@ -52,6 +53,11 @@ def pause_after(attempts: int, first: timedelta, longest: timedelta) -> timedelt
 def maintenance_period(dealers: int) -> timedelta:
     """The time from one maintenance of a dealer to the next."""
     return timedelta(seconds=max(MAINTENANCE_SECONDS, dealers * SECONDS_FOR_EACH))
+
+
+def first_jobs_within(dealers: int) -> timedelta:
+    """The time over which the first jobs of new dealers are spread. Those of a few dealers are due at once."""
+    return timedelta(seconds=dealers * SECONDS_FOR_EACH if dealers > FEW_DEALERS else 0)
 
 
 @dataclass(frozen=True)

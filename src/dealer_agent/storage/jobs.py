@@ -7,6 +7,7 @@ same leases (`storage.deliveries.outbox`).
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from random import random
 from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import (
@@ -173,7 +174,7 @@ ADD_JOB_AT = upsert(
     jobs, "UPDATE SET due_at = CASE WHEN jobs.due_at < excluded.due_at THEN jobs.due_at ELSE excluded.due_at END"
 )
 
-BEGIN_JOB = upsert(jobs, "UPDATE SET due_at = excluded.due_at")
+BEGIN_JOB = upsert(jobs, "UPDATE SET due_at = :begins", bindparam("begins", type_=UtcTime))
 
 REMOVE_OTHERS = delete(jobs).where(
     of_dealer(jobs), jobs.c.kind == bindparam("of_kind"), jobs.c.subject.not_in(bindparam("subjects", expanding=True))
@@ -190,9 +191,12 @@ def add_job_at(tx: Transaction, kind: str, due_at: datetime, subject: str = "") 
     tx.execute(ADD_JOB_AT, {"kind": kind, "subject": subject, "due_at": due_at, "attempts": 0})
 
 
-def begin_jobs(tx: Transaction, kinds: Iterable[str]) -> None:
-    """Makes the only job of each kind due now. One that is being done stays so, and then waits for its next time."""
-    _put(tx, BEGIN_JOB, [(kind, "") for kind in kinds])
+def begin_jobs(tx: Transaction, kinds: Iterable[str], new_within: timedelta = timedelta()) -> None:
+    """Makes the only job of each kind due now. One that is being done stays so, and then waits for its next time.
+
+    A job that is not there yet is first due at any time within `new_within`, so that jobs of many new dealers spread.
+    """
+    _put(tx, BEGIN_JOB, [(kind, "") for kind in kinds], new_within)
 
 
 def remove_other_jobs(tx: Transaction, kind: str, subjects: Sequence[str]) -> None:
@@ -200,9 +204,13 @@ def remove_other_jobs(tx: Transaction, kind: str, subjects: Sequence[str]) -> No
     tx.execute(REMOVE_OTHERS, {"of_kind": kind, "subjects": list(subjects)})
 
 
-def _put(tx: Transaction, statement: Insert, keys: Sequence[tuple[str, str]]) -> None:
+def _put(tx: Transaction, statement: Insert, keys: Sequence[tuple[str, str]], within: timedelta = timedelta()) -> None:
     if keys:
-        rows = [{"kind": kind, "subject": subject, "due_at": tx.now, "attempts": 0} for kind, subject in keys]
+        same = {"attempts": 0} | ({"begins": tx.now} if statement is BEGIN_JOB else {})
+        rows = [
+            {"kind": kind, "subject": subject, "due_at": tx.now + random() * within, **same}  # noqa: S311 - no secret
+            for kind, subject in keys
+        ]
         tx.execute_each(statement, rows)
 
 

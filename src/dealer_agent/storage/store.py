@@ -1,5 +1,7 @@
 """Opens a database: its connections, its transactions, and the changes that PostgreSQL announces."""
 
+import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
@@ -29,6 +31,9 @@ LISTENING_CONNECTIONS = 1
 CHECK_SECONDS = 10
 """How often the listener checks that its server is still the one that takes writes, and so makes announcements."""
 
+READ_SECONDS = 0.1
+"""How long the listener reads when there is something to read."""
+
 READ_ONLY_STATE = "SHOW transaction_read_only"
 
 
@@ -53,14 +58,30 @@ async def listen(engine: Engine) -> AsyncIterator[None]:
             await connection.execute(f"LISTEN {CHANNEL}")
             yield
             while (await (await connection.execute(READ_ONLY_STATE)).fetchone()) == ("off",):
-                async for _ in connection.notifies(timeout=CHECK_SECONDS):
-                    yield
+                ends = time.monotonic() + CHECK_SECONDS
+                while await _readable(connection.fileno(), ends - time.monotonic()):
+                    async for _ in connection.notifies(timeout=READ_SECONDS):
+                        yield
             # Those that only read do not notice it.
             replace_connections(engine)
             kind, words = NOT_PRIMARY
             raise kind(words)
     except psycopg.Error as error:
         raise translated_driver_error(error) from None
+
+
+async def _readable(file: int, seconds: float) -> bool:
+    """Waits until there is something to read, at most so long. psycopg itself would look ten times a second."""
+    loop, readable = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(file, readable.set)
+    try:
+        async with asyncio.timeout(seconds):
+            await readable.wait()
+    except TimeoutError:
+        return False
+    finally:
+        loop.remove_reader(file)
+    return True
 
 
 Begin = Callable[[str, datetime | None], AbstractContextManager[Transaction]]
