@@ -179,7 +179,7 @@ def test_copies_without_a_token_are_one_lead_with_one_visit_and_one_delivery(new
     assert len({answer["lead_id"] for answer in answers}) == 1
     assert [answer["appointment"]["status"] for answer in answers] == ["confirmed", *["requested"] * 19]
     visits = intake.visits_of(answers[0]["lead_id"])
-    assert [one.status for one in visits] == ["confirmed", "replaced"], "noted once, and nobody has to arrange it"
+    assert [one.status for one in visits] == ["replaced", "confirmed"], "noted once, and nobody has to arrange it"
     assert len(intake.deliveries()) == 1
     assert len({answer["appointment"]["appointment_id"] for answer in answers}) == 2
 
