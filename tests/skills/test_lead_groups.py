@@ -15,7 +15,8 @@ from tests.skills.intake_setup import EMPTY_LOT, TOKEN, IntakeSetup, caller_with
 from tests.skills.sample_dealers import a_lead
 from tests.storage.calls import at_time, list_leads, read
 
-from dealer_agent.dealers.profile import HttpChannel
+from dealer_agent.dealers.profile import HttpChannel, Profile
+from dealer_agent.lead_intake.intake import LeadIntake
 from dealer_agent.leads.received_lead import PreparedLead
 from dealer_agent.protocol.errors import IdempotencyConflict
 from dealer_agent.protocol.response_bodies import SkillResult
@@ -42,23 +43,29 @@ class Group:
         self._desk = intake
         self.futures: list[Future[Any]] = []
 
-    def add(self, job: Callable[[Transaction], object]) -> None:
-        self.futures.append(self._desk.writer.submit(PROFILE.id, job, NOW))
+    def add(self, job: Callable[[Transaction], object], dealer_id: str = PROFILE.id) -> None:
+        self.futures.append(self._desk.writer.submit(dealer_id, job, NOW))
 
     def take(
-        self, lead: dict[str, Any], after: Callable[[], None] = lambda: None, *, token: str | None = TOKEN
+        self,
+        lead: dict[str, Any],
+        after: Callable[[], None] = lambda: None,
+        *,
+        token: str | None = TOKEN,
+        profile: Profile = PROFILE,
     ) -> None:
         """Adds a lead; `after` runs at the end of its job."""
         plain = lead | {"consent": lead["consent"] | {"granted_at": "2026-03-01T00:00:00Z"}}
         typed = msgspec.convert(plain, LeadSubmitRequest)
-        job = self._desk.intake.lead_job(PreparedLead.of(typed, plain, caller_with(token), b""), EMPTY_LOT, NOW)
+        intake = LeadIntake(profile, self._desk.writer, confirms_by_mail=False)
+        job = intake.lead_job(PreparedLead.of(typed, plain, caller_with(token), b""), EMPTY_LOT, NOW)
 
         def run(tx: Transaction) -> object:
             answer = job(tx)
             after()
             return answer
 
-        self.add(run)
+        self.add(run, profile.id)
 
     def answers(self) -> list[dict[str, Any] | str]:
         """The data of each response, or the name of the exception."""
@@ -158,6 +165,27 @@ def test_leads_of_one_person_in_one_group_are_duplicates_of_the_first(intake: In
     # One delivery that is not made yet holds everything.
     assert [row.kind for row in intake.deliveries() if row.lead_id == first] == ["lead"]
     assert read(intake.store, PROFILE.id, verify_chain).problem is None
+
+
+@pytest.mark.both_databases
+@pytest.mark.requirement("duplicate-same-token")
+def test_a_group_may_have_one_customer_and_one_key_at_two_dealers_and_neither_learns_of_the_other(
+    intake: IntakeSetup,
+) -> None:
+    """The writer looks up the customers and keys of a group together."""
+    other = msgspec.structs.replace(PROFILE, id="lakeside")
+    with group_of(intake) as group:
+        for _ in range(2):
+            for profile in (PROFILE, other):
+                group.take(lead_of_sam(idempotency_key="key"), profile=profile)
+        group.take(lead_of_sam(), profile=other)
+    ours, theirs, ours_again, theirs_again, duplicate = group.answers()
+    assert (ours_again, theirs_again) == (ours, theirs)
+    assert id_of(ours) != id_of(theirs)
+    assert id_of(duplicate) == id_of(theirs)
+    for dealer_id, lead_id in ((PROFILE.id, id_of(ours)), (other.id, id_of(theirs))):
+        assert [lead.lead_id for lead in read(intake.store, dealer_id, list_leads, 10)] == [lead_id]
+        assert read(intake.store, dealer_id, verify_chain).rows == 1
 
 
 @pytest.mark.both_databases
