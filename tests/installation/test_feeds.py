@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 from tests.acceptance.running import eventually
 from tests.feeds.collection.feed_server import feed_server
 from tests.feeds.collection.feeding import feed_bytes
@@ -15,10 +17,15 @@ from tests.storage.service_role import admin_of, prepared_schema
 
 from dealer_agent.config import SettingsError
 from dealer_agent.config.installation import Installation
+from dealer_agent.jobs import loop
 from dealer_agent.storage.installation.dealer_registry import change_settings
+from dealer_agent.storage.jobs import SETTINGS
+from dealer_agent.storage.schema import jobs
+from dealer_agent.storage.statements import of_dealer
 from dealer_agent.storage.stock.feeds import FeedState, feed_states
 from dealer_agent.storage.stock.reading import count_for_sale, list_imports
 from dealer_agent.storage.store import Store
+from dealer_agent.storage.transaction import Transaction
 
 pytestmark = pytest.mark.outside_protocol("many dealers in one service")
 
@@ -46,6 +53,14 @@ def states(store: Store, dealer_id: str) -> dict[str, FeedState]:
     return {state.name: state for state in read(store, dealer_id, feed_states)}
 
 
+def failures_of_settings_job(tx: Transaction) -> int | None:
+    """How often the job that reads new settings has failed; None without such a job."""
+    row = tx.execute(
+        select(jobs.c.attempts, jobs.c.lease).where(of_dealer(jobs), jobs.c.kind == SETTINGS)
+    ).one_or_none()
+    return None if row is None else row.attempts - (row.lease is not None)
+
+
 @sqlite_first("environment")
 def test_each_dealer_has_its_feeds_and_replaced_settings_replace_them(
     environment: dict[str, str], tmp_path: Path
@@ -71,6 +86,29 @@ def test_each_dealer_has_its_feeds_and_replaced_settings_replace_them(
         assert list(states(store, NORTH)) == ["new"]
         assert list(states(store, SOUTH)) == ["main"]
         assert [len(read(store, each, list_imports, 9)) for each in (NORTH, SOUTH)] == [1, 1]
+
+
+def test_feeds_keep_what_they_remember_while_new_settings_cannot_be_read(
+    environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For example, this machine has an older program than the one that stored the settings."""
+    monkeypatch.setattr(loop, "pause_after", lambda *_: timedelta(seconds=1))
+    installation = make_installation(tmp_path / "installation", env=environment)
+    add(installation, NORTH, more=FOLDER)
+    drop(installation, NORTH, feed_bytes(3))
+    with (
+        Store.open(admin_of(installation.database_url), installation.cipher, many_dealers=True) as store,
+        run_installation(installation),
+    ):
+        eventually("the file is imported", lambda: read(store, NORTH, count_for_sale) == 3)
+        before = states(store, NORTH)["main"]
+        unreadable = dealer_toml(NORTH, "setting_of_a_newer_program = 1\n" + FOLDER)
+        write(store, NORTH, change_settings, unreadable.encode(), expected=1, actor="test")
+        eventually("the settings were read in vain", lambda: read(store, NORTH, failures_of_settings_job))
+        assert states(store, NORTH)["main"].imported_at == before.imported_at
+        write(store, NORTH, change_settings, dealer_toml(NORTH, FOLDER).encode(), expected=2, actor="test")
+        eventually("the settings are read", lambda: read(store, NORTH, failures_of_settings_job) is None)
+        assert states(store, NORTH)["main"].imported_at == before.imported_at
 
 
 def test_the_operator_can_allow_addresses_that_are_not_public(tmp_path: Path) -> None:

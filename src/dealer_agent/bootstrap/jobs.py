@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from datetime import timedelta
 from functools import partial
 
-import structlog
-
 from dealer_agent.alerts.checking import Watch
 from dealer_agent.alerts.jobs import alert_kinds
 from dealer_agent.config import SettingsError
@@ -23,8 +21,6 @@ from dealer_agent.storage.alerts import ALERT_CHECK
 from dealer_agent.storage.jobs import SETTINGS, Job, begin_jobs
 from dealer_agent.storage.stock.feeds import StoredFeed, put_feeds
 from dealer_agent.storage.store import Store
-
-log = structlog.get_logger()
 
 
 def jobs_of(opened: OpenInstallation, watch: Watch | None, keys: InstallationKeys | None, known: KnownKeys) -> JobLoop:
@@ -53,14 +49,17 @@ def jobs_of(opened: OpenInstallation, watch: Watch | None, keys: InstallationKey
 
 
 async def _store_changed(opened: OpenInstallation, kinds: Iterable[Kind], job: Job) -> Next:
-    """Stores the jobs of a dealer whose settings have changed."""
+    """Stores the jobs of a dealer whose settings have changed.
+
+    If this process cannot read the settings, the job fails and is tried again. Meanwhile the rows of the feeds stay:
+    they say what was imported, and a process with a newer program or another environment may read the settings.
+    """
+    within = first_jobs_within(opened.count())
     try:
         rows = feed_rows(await asyncio.to_thread(opened.settings_of, job.dealer_id))
-    except SettingsError as problem:
-        # They are read again when they have changed.
-        log.error("feeds of a dealer not read", dealer=job.dealer_id, problem=str(problem))
-        rows = []
-    within = first_jobs_within(opened.count())
+    except SettingsError:
+        await asyncio.to_thread(_store_jobs, opened.store, job.dealer_id, None, kinds, within)
+        raise
     await asyncio.to_thread(_store_jobs, opened.store, job.dealer_id, rows, kinds, within)
     return Next(None, has_new_jobs=True)
 
@@ -72,8 +71,10 @@ def _begin_checks(opened: OpenInstallation) -> None:
 
 
 def _store_jobs(
-    store: Store, dealer_id: str, rows: list[StoredFeed], kinds: Iterable[Kind], within: timedelta = timedelta()
+    store: Store, dealer_id: str, rows: list[StoredFeed] | None, kinds: Iterable[Kind], within: timedelta = timedelta()
 ) -> None:
+    """Stores the feeds of a dealer, and its recurring jobs. Without `rows`, the feeds stay as they are."""
     with store.write(dealer_id) as tx:
-        put_feeds(tx, rows)
+        if rows is not None:
+            put_feeds(tx, rows)
         begin_jobs(tx, [kind.name for kind in kinds if kind.is_recurring], within)
