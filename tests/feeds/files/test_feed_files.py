@@ -218,6 +218,23 @@ def test_a_file_without_rows_has_no_units(data: bytes) -> None:
     assert (feed.rows, len(feed.units)) == (0, 0)
 
 
+@pytest.mark.parametrize(
+    ("last_line", "is_missing"),
+    [
+        ('{"stock": "B", "photos": ["x"]}', False),
+        ('{"stock": "B", "photos": ["x"]}\n', False),
+        ("]", False),
+        ('{"stock": "B"', True),
+        ('{"stock": "B", "price": 1', True),
+        ('{"stock": "B", "photos": ["x"]', True),
+        ('{"stock": "B", "fee": {"amount": 1}', True),
+    ],
+)
+def test_the_missing_end_of_the_last_json_line_is_noticed(last_line: str, is_missing: bool) -> None:
+    feed = read_feed(f'{{"stock": "A"}}\n{last_line}'.encode())
+    assert bool(feed.signs.truncated) is is_missing
+
+
 def test_only_the_invalid_line_of_json_lines_is_refused() -> None:
     feed = read_feed(f'{{"vin": "{VINS[0]}"}}\n{{"vin": \n{{"vin": "{VINS[1]}"}}\n'.encode())
     assert [row.line for row in feed.units] == [1, 3]

@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from itertools import islice
@@ -35,6 +35,7 @@ _SCRIPT_END = re.compile("</script", re.IGNORECASE)
 _LD_JSON = "application/ld+json"
 _HEAD = 4_096
 """An HTML tag in this many characters at the start shows that a text is a web page."""
+_NOT_AN_OBJECT = "The line is not a JSON object."
 _IDENTITY = frozenset(
     name
     for layout in LAYOUTS.values()
@@ -77,11 +78,16 @@ def read_records(text: str) -> list[Record]:
     return _numbered(_vehicles(document))
 
 
-def is_cut(text: str) -> bool:
-    """Whether a text that was read ends inside its document: inside a line of JSON, or before the end of a web page."""
+def ends_early(text: str, records: Sequence[Record]) -> bool:
+    """Whether the end of a text is missing, from which `records` were read: of a line of JSON, or of a web page.
+
+    A single JSON document without its end cannot be read at all.
+    """
     if text.lstrip().startswith("<"):
         return "<html" in text[:_HEAD].lower() and "</html" not in text[-_HEAD:].lower()
-    return not text.rstrip().endswith(("}", "]", '"'))
+    last_line = text.rstrip().rpartition("\n")[2].lstrip()
+    is_broken = bool(records) and records[-1].error == _NOT_AN_OBJECT
+    return not last_line.endswith(("}", "]")) or (is_broken and last_line.startswith("{"))
 
 
 class _Counts:
@@ -130,7 +136,7 @@ def _from_lines(text: str) -> list[Record]:
         if isinstance(members, dict):
             records.append(Record(number, members))
         else:
-            records.append(Record(number, {}, "The line is not a JSON object."))
+            records.append(Record(number, {}, _NOT_AN_OBJECT))
     if all(record.error for record in records):
         raise FeedError(
             "The JSON is broken at line 1: neither one document nor one object on each line. Export the file again."

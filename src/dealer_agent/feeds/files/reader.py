@@ -37,7 +37,7 @@ from dealer_agent.feeds.files.feed import (
     Signs,
     Units,
 )
-from dealer_agent.feeds.files.json_records import Record, flattened, is_cut, read_records, structured_members
+from dealer_agent.feeds.files.json_records import Record, ends_early, flattened, read_records, structured_members
 from dealer_agent.feeds.files.layouts import Columns, Layout, is_withheld, layout_of, named_layout, understand
 from dealer_agent.feeds.files.plausibility import Doubt, contradiction, doubt
 from dealer_agent.feeds.files.units import ParsedRow, read_unit
@@ -398,7 +398,7 @@ def _read_json(
         tally.add(record.number, reader.read(record), done=done)
     fields = {member: tuple(names) for member, names in reader.fields.items()}
     columns = _Named(fields, tuple(reader.unread), tuple(reader.withheld))
-    end = "The file ends inside a document. Export the inventory again." if is_cut(text) else ""
+    end = "The file ends inside a document. Export the inventory again." if ends_early(text, records) else ""
     return tally.end(layout, encoding, None, columns, _signs(feed, encoding, survey(feed, encoding), end))
 
 
