@@ -45,7 +45,7 @@ def conclude(judgement: bool | str, exchange: Exchange | None = None) -> None:
         raise Failed(str(judgement), exchange)
 
 
-def need(thing: T | None, reason: str) -> T:
+def skip_unless(thing: T | None, reason: str) -> T:
     """The thing. Skips the check for this reason if it is empty, false or None."""
     if not thing:
         raise Skipped(reason)

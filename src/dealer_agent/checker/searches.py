@@ -10,7 +10,7 @@ from dealer_agent.checker import forms
 from dealer_agent.checker.differences import LONGEST_WORD, clearly_different, typical_value
 from dealer_agent.checker.exchange import dicts
 from dealer_agent.checker.fields import RANGE_FILTERS, TRUE_FILTERS, WORD_FILTERS
-from dealer_agent.checker.outcome import Skipped, expect, need
+from dealer_agent.checker.outcome import Skipped, expect, skip_unless
 from dealer_agent.checker.target import PAGE, Listing, Target
 
 MAX = sys.float_info.max
@@ -55,7 +55,7 @@ async def identified(target: Target, member: str) -> list[Listing]:
     """
     form = forms.vin if member == "vin" else lambda value: forms.name(value) and len(value) <= LONGEST_WORD
     listings = [each for each in await target.having(member) if form(each[member])]
-    return need(listings, f"No listing has a {member} by which it can be asked for.")
+    return skip_unless(listings, f"No listing has a {member} by which it can be asked for.")
 
 
 def key_of(listing: Listing) -> str:
@@ -139,7 +139,7 @@ async def word_of(target: Target, name: str, most: int = PAGE) -> str:
     """A word to filter by, if possible one that at most `most` listings have. Skips the check if the stock has none."""
     member = WORD_FILTERS[name]
     word = typical_value(member, await target.some_listings(), most)
-    return need(word, f"No two listings have clearly different values of {member}.")
+    return skip_unless(word, f"No two listings have clearly different values of {member}.")
 
 
 async def end_of(target: Target, name: str) -> int:
@@ -151,7 +151,7 @@ async def end_of(target: Target, name: str) -> int:
     values = sorted(set(numbers(await target.having(member), member)))
     whole = [int(value) for value in values if (forms.year if member == "year" else forms.whole)(value)]
     inner = [each for each in whole if (values[0] < each if name.endswith("_min") else each < values[-1])]
-    return need(inner, f"No two listings have different values of {member}.")[len(inner) // 2]
+    return skip_unless(inner, f"No two listings have different values of {member}.")[len(inner) // 2]
 
 
 async def filter_of(target: Target, name: str) -> Case:
@@ -163,7 +163,9 @@ async def filter_of(target: Target, name: str) -> Case:
         end = await end_of(target, name)
         return {name: end}, lambda each: range_matches(name, end, each)
     if name in TRUE_FILTERS:
-        need([each for each in await target.some_listings() if each.get(name) is True], f"No listing has {name}.")
+        skip_unless(
+            [each for each in await target.some_listings() if each.get(name) is True], f"No listing has {name}."
+        )
         return {name: True}, lambda each: each.get(name) is True
     listings = await identified(target, name)
     wanted = str(listings[len(listings) // 2][name])

@@ -13,7 +13,7 @@ from uuid import UUID
 from dealer_agent.checker.card import FetchedCard, Interface
 from dealer_agent.checker.exchange import Exchange, Headers, at, dicts
 from dealer_agent.checker.forms import whole_number
-from dealer_agent.checker.outcome import Failed, NotChecked, Skipped, Unprepared, need
+from dealer_agent.checker.outcome import Failed, NotChecked, Skipped, Unprepared, skip_unless
 from dealer_agent.checker.reply import data_of
 from dealer_agent.checker.revision import Binding, Revision
 from dealer_agent.checker.wire import TargetConnection
@@ -144,7 +144,7 @@ class Target:
     def reading_skills(self) -> list[str]:
         """The skills on the card that need no input. Skips the check if there is none."""
         skills = [each for each in READING_SKILLS if each in self.card.skills]
-        return need(skills, "The card offers no skill that needs no input.")
+        return skip_unless(skills, "The card offers no skill that needs no input.")
 
     def media_type(self, skill_id: str, kind: Literal["request", "response"]) -> str:
         """The media type of the part of a request or a response."""
@@ -264,12 +264,12 @@ class Target:
 
     async def some_listings(self) -> list[Listing]:
         """All listings. Skips the check if the stock is empty."""
-        return need(await self.listings(), "The stock is empty.")
+        return skip_unless(await self.listings(), "The stock is empty.")
 
     async def having(self, member: str) -> list[Listing]:
         """The listings that have a member. Skips the check if none has it."""
         listings = [each for each in await self.listings() if each.get(member) is not None]
-        return need(listings, f"No listing has {member}.")
+        return skip_unless(listings, f"No listing has {member}.")
 
     async def _read_listings(self, *, fresh: bool) -> tuple[list[Listing], int]:
         """The listings, and the total. A vehicle that is sold between two pages moves the others: one is left out."""

@@ -11,7 +11,7 @@ from dealer_agent.checker.exchange import at, dicts
 from dealer_agent.checker.fields import COUNTED, MEMBERS, RANGES, WORD_FILTERS
 from dealer_agent.checker.forms import whole
 from dealer_agent.checker.oracle import matcher
-from dealer_agent.checker.outcome import Skipped, expect, need, skip_if_failed
+from dealer_agent.checker.outcome import Skipped, expect, skip_if_failed, skip_unless
 from dealer_agent.checker.searches import ReadPage, end_of, key_of, number_of, numbers, search, shown, word_of
 from dealer_agent.checker.target import PAGE, Listing, Target
 
@@ -63,7 +63,7 @@ async def _(target: Target) -> None:
 
 
 async def _price_case(target: Target) -> tuple[Listing, Callable[[Listing], bool]]:
-    end = int(max(need(numbers(await target.listings(), "price"), "No listing has a price.")))
+    end = int(max(skip_unless(numbers(await target.listings(), "price"), "No listing has a price.")))
     return {"price_max": end}, lambda each: (price := number_of(each, "price")) is not None and price <= end
 
 
@@ -75,7 +75,7 @@ async def _condition_case(target: Target) -> tuple[Listing, Callable[[Listing], 
 @check("sort.pages-complete")
 async def _(target: Target) -> None:
     stock = {key_of(each) for each in await target.some_listings()}
-    need(target.stock.complete, "The stock is too large to read all pages.")
+    skip_unless(target.stock.complete, "The stock is too large to read all pages.")
     keys = [key async for page in _pages(target, sort={"field": "year", "order": "asc"}) for key in page.keys]
     twice = [key for key, count in Counter(keys).items() if count > 1]
     expect(not twice, f"The pages of a sort by year have {twice and twice[0]} twice.")
@@ -117,7 +117,9 @@ async def _turned(target: Target) -> tuple[Filters, Filters]:
 async def _turned_words(target: Target) -> tuple[Filters, Filters]:
     make = await one_word(target, "make")
     bodies = sorted({str(each["body"]) for each in await target.having("body") if each.get("make") == make})
-    body = need([each for each in bodies if each.isalpha()], "No listing has a make and a body of one word each.")[0]
+    body = skip_unless(
+        [each for each in bodies if each.isalpha()], "No listing has a make and a body of one word each."
+    )[0]
     return {"query": f"{make} {body}"}, {"query": f"{body} {make}"}
 
 
@@ -149,7 +151,7 @@ async def _(target: Target) -> None:
         found = numbers(page.vehicles, "price")
         if len(set(found)) > 2:
             break
-    need(len(set(found)) > 2, "No make has vehicles of three prices.")
+    skip_unless(len(set(found)) > 2, "No make has vehicles of three prices.")
     expect(found == sorted(found), "With a query, the sort by price does not apply.")
 
 
@@ -167,7 +169,7 @@ async def _filters_of_facets(target: Target) -> list[Filters]:
             filters.append({"condition": [word], "price_max": prices[len(prices) // 2]})
         if years := sorted(int(each) for each in numbers(having, "year") if 1900 <= each <= 2100):
             filters.append({"condition": [word], "year_min": years[len(years) // 2]})
-    return need(filters, "No listing has a condition.")
+    return skip_unless(filters, "No listing has a condition.")
 
 
 def _is_countable(unfiltered: Any, having: list[Listing], member: str) -> bool:
@@ -182,7 +184,7 @@ def _is_countable(unfiltered: Any, having: list[Listing], member: str) -> bool:
 @check("facets.filtered-counts")
 async def _(target: Target) -> None:
     listings = await target.some_listings()
-    need(target.stock.complete, "The stock is too large to count all listings.")
+    skip_unless(target.stock.complete, "The stock is too large to count all listings.")
     unfiltered = await target.ask("inventory.facets")
     for filters in await _filters_of_facets(target):
         matches = matcher(filters)

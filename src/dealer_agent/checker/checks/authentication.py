@@ -9,7 +9,7 @@ from dealer_agent.checker.card import FetchedCard
 from dealer_agent.checker.check import check, each_of, judge_each
 from dealer_agent.checker.checks.cards import card_of, profile_extensions
 from dealer_agent.checker.exchange import Exchange, dicts
-from dealer_agent.checker.outcome import Skipped, expect, expect_status, has, header, need, status
+from dealer_agent.checker.outcome import Skipped, expect, expect_status, has, header, skip_unless, status
 from dealer_agent.checker.reply import code
 from dealer_agent.checker.target import JSON_HEADERS, READING_SKILLS, Request, Target
 from dealer_agent.protocol.well_known import PROTECTED_RESOURCE_PATH
@@ -49,7 +49,7 @@ async def _guarded_skill(target: Target) -> str:
 
 async def _refused_without(target: Target) -> Exchange:
     exchange = await _without_token(target, await _guarded_skill(target))
-    need(exchange.is_refusal, "The agent answers without a token.")
+    skip_unless(exchange.is_refusal, "The agent answers without a token.")
     return exchange
 
 
@@ -108,7 +108,7 @@ async def _(target: Target) -> None:
 
 @check("authentication.scheme-case")
 async def _(target: Target) -> None:
-    need(target.token, "The run has no token. Give one with --token.")
+    skip_unless(target.token, "The run has no token. Give one with --token.")
     exchange = await _with(target, f"bearer {target.token}")
     expect(not exchange.is_refusal, "The scheme in lower case is refused.", exchange)
 
@@ -119,7 +119,7 @@ async def _(target: Target) -> None:
 async def _challenged(target: Target) -> Exchange:
     """The refusal of a wrong token. Skips the check if it names no metadata."""
     exchange = await _with(target, f"Bearer {WRONG_TOKEN}", target.reading_skills()[0])
-    need(_metadata_url(exchange), "No WWW-Authenticate names `resource_metadata`.")
+    skip_unless(_metadata_url(exchange), "No WWW-Authenticate names `resource_metadata`.")
     return exchange
 
 
@@ -132,14 +132,14 @@ async def _metadata(target: Target) -> Exchange:
     """The metadata that a refusal names. Skips the check if it is on another host: nothing else is asked."""
     url = _metadata_url(await _challenged(target))
     assert url is not None
-    need(target.card.is_at_home(url), "The metadata is on another host than the card.")
+    skip_unless(target.card.is_at_home(url), "The metadata is on another host than the card.")
     return await target.fetch(url)
 
 
 async def _read_metadata(target: Target) -> dict[str, Any]:
     """The metadata. Skips the check without it: another check fails for that."""
     metadata = (await _metadata(target)).json
-    return need(metadata if isinstance(metadata, dict) else None, "The metadata cannot be read.")
+    return skip_unless(metadata if isinstance(metadata, dict) else None, "The metadata cannot be read.")
 
 
 judge_each(
@@ -171,7 +171,7 @@ async def _(target: Target) -> None:
 
 @check("authentication.metadata-issuers")
 async def _(target: Target) -> None:
-    servers = need((await _read_metadata(target)).get("authorization_servers"), "The metadata names no issuer.")
+    servers = skip_unless((await _read_metadata(target)).get("authorization_servers"), "The metadata names no issuer.")
     for each in servers if isinstance(servers, list) else [servers]:
         good = forms.url(each) and str(each).startswith("https://") and not set(str(each)) & {"?", "#"}
         expect(good, f"`authorization_servers` has {each!r}.")
@@ -181,13 +181,13 @@ async def _(target: Target) -> None:
 
 
 def _repeats_auth_type(card: FetchedCard) -> bool | str:
-    expected = need(card.content.get("auth_type"), "The card has no `auth_type`.")
+    expected = skip_unless(card.content.get("auth_type"), "The card has no `auth_type`.")
     types = [each["params"].get("auth_type") for each in profile_extensions(card)]
     return all(each == expected for each in types) or f"The params of the extensions have auth_type {types}."
 
 
 def _defines_schemes(card: FetchedCard) -> bool | str:
-    names = set(need(_schemes_of(card), "The card has no security requirement."))
+    names = set(skip_unless(_schemes_of(card), "The card has no security requirement."))
     schemes = card.camel.get("securitySchemes")
     missing = names - set(schemes if isinstance(schemes, dict) else {})
     return not missing or f"The card does not define the scheme {', '.join(sorted(missing))}."
@@ -229,7 +229,7 @@ async def _(target: Target) -> None:
 async def _(target: Target) -> None:
     skills = target.reading_skills()
     guarded = [each for each in skills if (await _without_token(target, each)).status == UNAUTHORIZED]
-    need(guarded, "No skill needs a token.")
+    skip_unless(guarded, "No skill needs a token.")
     for skill_id in guarded:
         expect(_declares_token(target, skill_id), f"{skill_id} needs a token, and the card does not say so.")
 
@@ -238,11 +238,11 @@ async def _(target: Target) -> None:
 async def _(target: Target) -> None:
     # An agent that asks for a token does so before it looks at the lead, which has nothing.
     exchange = await _without_token(target, "lead.submit")
-    need(exchange.status == UNAUTHORIZED, "A lead needs no token.")
+    skip_unless(exchange.status == UNAUTHORIZED, "A lead needs no token.")
     expect(_declares_token(target, "lead.submit"), "lead.submit needs a token, and the card does not say so.")
 
 
 @check("cards.security-true")
 async def _(target: Target) -> None:
     declared = [each for each in target.reading_skills() if _schemes_of(target.card, each)]
-    await _expect_guarded(target, need(declared, "The card has no security requirement."))
+    await _expect_guarded(target, skip_unless(declared, "The card has no security requirement."))

@@ -7,7 +7,7 @@ from dealer_agent.checker.check import check
 from dealer_agent.checker.exchange import Exchange, at, dicts
 from dealer_agent.checker.fields import SORTS
 from dealer_agent.checker.oracle import VOLATILE, differ, sort_values
-from dealer_agent.checker.outcome import Failed, expect, need
+from dealer_agent.checker.outcome import Failed, expect, skip_unless
 from dealer_agent.checker.reply import data_of, is_answered, refusal_of
 from dealer_agent.checker.searches import key_of, shown
 from dealer_agent.checker.target import LEAD, Target
@@ -57,7 +57,7 @@ def _difference(one: Exchange, other: Exchange, payload: Any) -> str | None:
 @check("bindings.same-answers", last=True)
 async def _(target: Target) -> None:
     others = [each for each in target.card.interfaces if each != target.interface]
-    twin = replace(target, interface=need(others, "The card has one interface.")[0], exchanges=[])
+    twin = replace(target, interface=skip_unless(others, "The card has one interface.")[0], exchanges=[])
     for payload in _requests(target):
         one, other = await target.send(payload), await twin.send(payload)
         wrong = _difference(one, other, payload)

@@ -15,7 +15,7 @@ from dealer_agent.checker.check import check, each_of, judge_each
 from dealer_agent.checker.checks.errors import UNKNOWN_VIN
 from dealer_agent.checker.discovery import MOST_CARDS
 from dealer_agent.checker.exchange import Exchange, at, dicts
-from dealer_agent.checker.outcome import Failed, Judgement, Skipped, expect, has, header, need, status
+from dealer_agent.checker.outcome import Failed, Judgement, Skipped, expect, has, header, skip_unless, status
 from dealer_agent.checker.reply import refusal_of
 from dealer_agent.checker.target import JSON_HEADERS, Target, rpc_call
 from dealer_agent.protocol.offers import OFFERS_EXTENSION
@@ -48,7 +48,7 @@ def profile_extensions(card: FetchedCard) -> list[Entry]:
     """The extensions of the protocol: those with skills in their `params`. Skips the check if there is none."""
     theirs = [each for each in card.extensions if each["uri"] != OFFERS_EXTENSION]
     profiles = [each for each in theirs if isinstance(at(each, "params.skills"), dict)]
-    return need(profiles, "The card has no extension with skills in its params.")
+    return skip_unless(profiles, "The card has no extension with skills in its params.")
 
 
 async def card_of(target: Target) -> FetchedCard:
@@ -88,13 +88,13 @@ def _lists_once(entries: Callable[[FetchedCard], list[Entry]], *names: str) -> J
 
 
 def _names_provider(card: FetchedCard) -> bool | str:
-    provider = need(card.camel.get("provider"), "The card has no provider.")
+    provider = skip_unless(card.camel.get("provider"), "The card has no provider.")
     good = at(provider, "organization") and forms.url(at(provider, "url"))
     return bool(good) or f"`provider` is {provider!r:.300}."
 
 
 def _has_secure_urls(card: FetchedCard) -> bool | str:
-    need(card.url.startswith("https://"), "The card was fetched over http.")
+    skip_unless(card.url.startswith("https://"), "The card was fetched over http.")
     insecure = [each for each in _urls(card) if not each.startswith("https://")]
     return not insecure or f"The card has the insecure URL {', '.join(insecure)}."
 
@@ -113,14 +113,14 @@ def _declares_nothing_else(card: FetchedCard) -> bool | str:
 
 def _has_extensions(card: FetchedCard) -> bool | str:
     capabilities = card.content.get("capabilities")
-    need(isinstance(capabilities, dict), "`capabilities` is not an object.")
+    skip_unless(isinstance(capabilities, dict), "`capabilities` is not an object.")
     return has(
         "extensions", lambda found: bool(found) and forms.array_of(lambda each: ":" in str(at(each, "uri")))(found)
     )(capabilities)
 
 
 def _has_known_skill(card: FetchedCard) -> bool | str:
-    need(card.skills, "The card has no skill.")
+    skip_unless(card.skills, "The card has no skill.")
     return not card.skills.isdisjoint(SKILL_BY_ID) or "The card has no skill of the protocol."
 
 
@@ -209,9 +209,9 @@ each_of(_each_skill, {"cards.skill-members": _has_members, "cards.skill-modes": 
 
 @check("cards.documentation")
 async def _(target: Target) -> None:
-    url = need(target.card.camel.get("documentationUrl"), "The card names no documentation.")
+    url = skip_unless(target.card.camel.get("documentationUrl"), "The card names no documentation.")
     expect(forms.url(url), f"`documentationUrl` is {url!r}, no absolute URL.", target.card.exchange)
-    need(target.card.is_at_home(url), "The documentation is on another host.")
+    skip_unless(target.card.is_at_home(url), "The documentation is on another host.")
     exchange = await target.request("GET", url, without_token=True)
     expect(exchange.status < 400, f"The documentation gets HTTP {exchange.status}.", exchange)
 
@@ -236,7 +236,7 @@ async def _(target: Target) -> None:
 @check("cards.extension-id-stable")
 async def _(target: Target) -> None:
     exchange = await target.fetch(target.card.url, fresh=True)
-    need(isinstance(exchange.json, dict), "The second fetch of the card returned no JSON object.")
+    skip_unless(isinstance(exchange.json, dict), "The second fetch of the card returned no JSON object.")
     again = FetchedCard(target.card.url, exchange.json, exchange)
     one, two = ([at(each, "params.id") for each in card.extensions] for card in (target.card, again))
     expect(one == two, f"params.id changes from one request to the next: {one}, {two}.", exchange)
@@ -269,9 +269,9 @@ async def _(target: Target) -> None:
 
 @check("cards.skills-complete")
 async def _(target: Target) -> None:
-    need(not target.card.skills.isdisjoint(SKILL_BY_ID), "The card has no skill of the protocol.")
+    skip_unless(not target.card.skills.isdisjoint(SKILL_BY_ID), "The card has no skill of the protocol.")
     missing = sorted(set(_PROBES) - target.card.skills)
-    for skill_id in need(missing, "The card has all reading skills."):
+    for skill_id in skip_unless(missing, "The card has all reading skills."):
         expect(not await _is_supported(target, skill_id), f"{skill_id} is offered, and it is not on the card.")
 
 
@@ -280,7 +280,7 @@ async def _(target: Target) -> None:
 
 async def _if_changed(target: Target, etag: str | None = None) -> Exchange:
     """The exchange of the question whether the card has changed. None: since it was fetched."""
-    etag = need(etag or target.card.exchange.header("etag"), "The card has no ETag.")
+    etag = skip_unless(etag or target.card.exchange.header("etag"), "The card has no ETag.")
     return await target.fetch(target.card.url, ("If-None-Match", etag))
 
 
@@ -294,7 +294,7 @@ async def _(target: Target) -> None:
 
 
 def _is_empty(exchange: Exchange) -> bool | str:
-    need(exchange.status == NOT_MODIFIED, "The agent does not answer 304.")
+    skip_unless(exchange.status == NOT_MODIFIED, "The agent does not answer 304.")
     return not exchange.body or "The 304 has a body."
 
 
@@ -316,20 +316,20 @@ judge_each(
 
 async def _catalog(target: Target) -> Exchange:
     """The AI Catalog: the host's list of its agents. Skips the check if there is none."""
-    need(target.card.url.endswith(CARD_PATH), "The card is not at the well-known path.")
+    skip_unless(target.card.url.endswith(CARD_PATH), "The card is not at the well-known path.")
     exchange = await target.fetch(target.card.url.removesuffix(CARD_PATH) + CATALOG_PATH)
-    need(exchange.status == 200, "There is no AI Catalog beside the card.")
+    skip_unless(exchange.status == 200, "There is no AI Catalog beside the card.")
     return exchange
 
 
 async def _entries(target: Target) -> list[Entry]:
-    return need(dicts(at((await _catalog(target)).json, "entries")), "The AI Catalog has no entries.")
+    return skip_unless(dicts(at((await _catalog(target)).json, "entries")), "The AI Catalog has no entries.")
 
 
 async def _listed_cards(target: Target) -> list[str]:
     """The URLs of the cards that the AI Catalog of the host names."""
     cards = (each for each in await _entries(target) if (each.get("type") or each.get("mediaType")) == CARD_TYPE)
-    return need([each["url"] for each in cards if forms.url(each.get("url"))], "The AI Catalog names no cards.")
+    return skip_unless([each["url"] for each in cards if forms.url(each.get("url"))], "The AI Catalog names no cards.")
 
 
 async def _fetched_cards(target: Target) -> list[Exchange]:

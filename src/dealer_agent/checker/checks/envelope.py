@@ -7,7 +7,7 @@ from dealer_agent.checker import forms
 from dealer_agent.checker.check import check, check_each, judge_each
 from dealer_agent.checker.checks.operations import expect_a2a_error
 from dealer_agent.checker.exchange import Exchange, at, dicts
-from dealer_agent.checker.outcome import Judgement, conclude, expect, has, need
+from dealer_agent.checker.outcome import Judgement, conclude, expect, has, skip_unless
 from dealer_agent.checker.reply import answered, code, data_of, message_of, payload_of, refusal_of, refused
 from dealer_agent.checker.target import Change, Request, Target, asking, drop, put
 from dealer_agent.protocol.skill import SKILL_BY_REQUEST_TYPE
@@ -302,6 +302,6 @@ async def _(target: Target) -> None:
 
 @check("envelope.push-configuration")
 async def _(target: Target) -> None:
-    need(not at(target.card.camel, "capabilities.pushNotifications"), "The card declares pushNotifications.")
+    skip_unless(not at(target.card.camel, "capabilities.pushNotifications"), "The card declares pushNotifications.")
     push = put("configuration.taskPushNotificationConfig", {"url": "https://example.com/hook"})
     expect_a2a_error(target, refusal_of(await asking(SKILL, push)(target)), "PUSH_NOTIFICATION_NOT_SUPPORTED")

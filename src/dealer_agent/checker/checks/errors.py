@@ -10,7 +10,7 @@ from typing import Any
 from dealer_agent.checker import forms
 from dealer_agent.checker.check import check, check_each, each_of, judge_each
 from dealer_agent.checker.exchange import Exchange, at, dicts
-from dealer_agent.checker.outcome import Failed, Judgement, Skipped, expect, has, need, skip_if_failed, status
+from dealer_agent.checker.outcome import Failed, Judgement, Skipped, expect, has, skip_if_failed, skip_unless, status
 from dealer_agent.checker.reply import Refusal, code, if_refused, number, refusal_of
 from dealer_agent.checker.searches import shown
 from dealer_agent.checker.target import LEAD, Request, Target
@@ -113,12 +113,12 @@ async def _provoked(target: Target) -> list[Refusal]:
         if payload["type"].removesuffix(".request") in (*target.card.skills, "inventory.horoscope"):
             with suppress(Failed):
                 refusals.append(refusal_of(await target.send(payload)))
-    return need(refusals, "No request got an error.")
+    return skip_unless(refusals, "No request got an error.")
 
 
 async def _with_payload(target: Target) -> list[Refusal]:
     """The errors with an error payload. `errors.payload` fails for others."""
-    return need([each for each in await _provoked(target) if each.payload], "No error has an error payload.")
+    return skip_unless([each for each in await _provoked(target) if each.payload], "No error has an error payload.")
 
 
 def _entries(refusal: Refusal) -> list[Any]:
@@ -277,7 +277,7 @@ async def _(target: Target) -> None:
 async def _(target: Target) -> None:
     times = [(_time_of(each), _date_of(each.exchange), each.exchange) for each in await _provoked(target)]
     known = [(created, now, exchange) for created, now, exchange in times if created and now]
-    need(known, "No error has both created_at and the header Date.")
+    skip_unless(known, "No error has both created_at and the header Date.")
     for created, now, exchange in known:
         expect(abs(created - now) < CLOCK_DIFFERENCE, f"created_at is {created}, and Date {now}.", exchange)
 
@@ -402,12 +402,12 @@ def _lists_all(found: tuple[Refusal, list[str]]) -> bool | str:
 
 
 def _lists_in_order(found: tuple[Refusal, list[str]]) -> bool | str:
-    need(len(found[1]) >= 2, "The error lists fewer than two problems.")
+    skip_unless(len(found[1]) >= 2, "The error lists fewer than two problems.")
     return found[1] == sorted(found[1]) or "The problems are not in the order of their pointers."
 
 
 def _names_keywords(found: tuple[Refusal, list[str]]) -> bool | str:
-    entries = need(dicts(at(found[0].payload, "details.errors")), "The error lists no problems.")
+    entries = skip_unless(dicts(at(found[0].payload, "details.errors")), "The error lists no problems.")
     return all(str(each.get("keyword") or "").isalpha() for each in entries) or "A problem has no JSON Schema keyword."
 
 

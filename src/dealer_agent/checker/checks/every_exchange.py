@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dealer_agent.checker.check import check, each_of, judge_each
 from dealer_agent.checker.checks.lead_defects import Lead
 from dealer_agent.checker.exchange import Exchange, at, dicts
-from dealer_agent.checker.outcome import Failed, expect, need, skip_if_failed, status
+from dealer_agent.checker.outcome import Failed, expect, skip_if_failed, skip_unless, status
 from dealer_agent.checker.reply import Refusal, data_of, message_of, refusal_of
 from dealer_agent.checker.revision import Revision
 from dealer_agent.checker.searches import shown
@@ -42,7 +42,7 @@ AT_ONCE = 6
 async def _refusals(target: Target) -> list[Refusal]:
     """The errors of all requests so far that have an error object."""
     refusals = [refusal_of(each) for each in target.posted if isinstance(at(each.json, "error"), dict)]
-    return need(refusals, "No request was refused.")
+    return skip_unless(refusals, "No request was refused.")
 
 
 def _status_of_code(error: Refusal) -> bool | str:
@@ -93,7 +93,7 @@ async def _(target: Target) -> None:
 
 async def _answers(target: Target) -> list[Exchange]:
     answers = [each for each in target.posted if at(each.json, "message") or at(each.json, "result.message")]
-    return need(answers, "No request was answered.")
+    return skip_unless(answers, "No request was answered.")
 
 
 def _is_no_task(exchange: Exchange) -> bool | str:
@@ -114,7 +114,7 @@ def _leads(exchange: Exchange) -> Iterator[Lead]:
 @check("leads.personal-data-everywhere", last=True)
 async def _(target: Target) -> None:
     leads = [(each, lead) for each in target.posted for lead in _leads(each)]
-    for exchange, lead in need([each for each in leads if each[0].is_refusal], "No lead was refused."):
+    for exchange, lead in skip_unless([each for each in leads if each[0].is_refusal], "No lead was refused."):
         for name in ("email", "phone", "last_name"):
             value = at(lead, f"customer.{name}")
             # A shorter text can be part of an id or a time by chance.

@@ -11,7 +11,7 @@ from dealer_agent.checker.differences import LONGEST_WORD
 from dealer_agent.checker.exchange import at, dicts
 from dealer_agent.checker.fields import ORDERS, RANGE_FILTERS, SORTS, WORD_FILTERS, by_id, id_of
 from dealer_agent.checker.oracle import RULES, Answered, is_valid, matcher, sort_values
-from dealer_agent.checker.outcome import Judgement, Skipped, conclude, expect, need, skip_if_failed
+from dealer_agent.checker.outcome import Judgement, Skipped, conclude, expect, skip_if_failed, skip_unless
 from dealer_agent.checker.reply import is_answered
 from dealer_agent.checker.searches import ReadPage, numbers, search, shown
 from dealer_agent.checker.target import PAGE, Listing, Target
@@ -84,7 +84,7 @@ async def _(target: Target, name: str) -> None:
     # Of a closed list, also the values that the stock does not have.
     words = get_args(FIELDS[WORD_FILTERS[name]].value_type) if cases and name in ("condition", "vehicle_type") else ()
     cases += [{name: [word]} for word in words if {name: [word]} not in cases]
-    for filters in need(cases, f"No listing has a value to search for with {name}."):
+    for filters in skip_unless(cases, f"No listing has a value to search for with {name}."):
         await _expect(
             target, {"filters": filters, "pagination": _FIRST}, "filters.everywhere", "search.total-everywhere"
         )
@@ -132,7 +132,7 @@ def _telling(listings: list[Listing], name: str) -> list[Filters]:
 @check("filters.pairs")
 async def _(target: Target) -> None:
     listings = (await target.some_listings())[:MOST_COMPARED]
-    for filters in need([*_decisive(listings, _names(target))], "No two filters are decisive together."):
+    for filters in skip_unless([*_decisive(listings, _names(target))], "No two filters are decisive together."):
         await _expect(
             target, {"filters": filters, "pagination": _FIRST}, "filters.everywhere", "search.total-everywhere"
         )

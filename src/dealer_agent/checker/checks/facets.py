@@ -17,7 +17,7 @@ from dealer_agent.checker.fields import (
     by_id,
 )
 from dealer_agent.checker.forms import array_of, whole_number
-from dealer_agent.checker.outcome import Judgement, Skipped, expect, need, skip_if_failed
+from dealer_agent.checker.outcome import Judgement, Skipped, expect, skip_if_failed, skip_unless
 from dealer_agent.checker.searches import Case, end_of, expect_number, filter_of, number_of, numbers, shown, word_of
 from dealer_agent.checker.target import Listing, Target
 from dealer_agent.protocol.vehicle import FIELDS
@@ -45,7 +45,7 @@ def counts_of(facet: Any) -> dict[str, int] | None:
 async def _facet(target: Target, name: str) -> Any:
     """A facet of the whole stock. Skips the check if the response does not have it."""
     facet = (await _facets(target)).get(name)
-    need(facet is not None, f"The response has no {name}.")
+    skip_unless(facet is not None, f"The response has no {name}.")
     return facet
 
 
@@ -77,7 +77,7 @@ def wrong_facet(name: str, facet: Any, listings: Sequence[Listing]) -> str | Non
 async def _(target: Target, name: str) -> None:
     listings = await _whole_stock(target, (COUNTED | RANGES)[name])
     facet = await _facet(target, name)
-    need(name in COUNTED or isinstance(facet, dict), f"{name} is malformed.")
+    skip_unless(name in COUNTED or isinstance(facet, dict), f"{name} is malformed.")
     wrong = wrong_facet(name, facet, listings)
     expect(wrong is None, str(wrong))
 
@@ -112,11 +112,11 @@ async def ask_filtered(target: Target, filters: Mapping[str, Any]) -> Facets:
 async def _whole_stock(target: Target, member: str) -> list[dict[str, Any]]:
     """All listings, to count their values of a member. Skips the check if these cannot be counted."""
     listings = await target.some_listings()
-    need(target.stock.complete, "The stock is too large to count all listings.")
+    skip_unless(target.stock.complete, "The stock is too large to count all listings.")
     form, _ = MEMBERS[member]
     optional = member not in ("status", "rooftop")
     good = all(optional if each.get(member) is None else form(each[member]) for each in listings)
-    need(good, f"{member} of a listing is absent or malformed. Another check fails for it.")
+    skip_unless(good, f"{member} of a listing is absent or malformed. Another check fails for it.")
     return listings
 
 
@@ -129,7 +129,7 @@ async def facet_of_all(target: Target) -> str:
         for name in ("statuses", "rooftops", "conditions", "makes", "years")
         if all(each.get(COUNTED[name]) is not None for each in listings) and counts_of(facets.get(name))
     ]
-    return need(names, "No facet counts all vehicles.")[0]
+    return skip_unless(names, "No facet counts all vehicles.")[0]
 
 
 # The form of facets
@@ -158,7 +158,9 @@ def _each_of(names: Iterable[str], form: Callable[[Any], object], defect: str) -
     """A judgement of the facets of a response: each facet with one of these names has a form."""
 
     def judge(facets: Facets) -> bool | str:
-        named = need({name for name in names if facets.get(name) is not None}, "The response has none of these facets.")
+        named = skip_unless(
+            {name for name in names if facets.get(name) is not None}, "The response has none of these facets."
+        )
         wrong = sorted(name for name in named if not form(facets[name]))
         return not wrong or f"{wrong[0]} {defect}."
 
@@ -166,7 +168,7 @@ def _each_of(names: Iterable[str], form: Callable[[Any], object], defect: str) -
 
 
 def _has_integer_years(facets: Facets) -> bool | str:
-    facet = need(dicts(facets.get("years")), "The response has no years.")
+    facet = skip_unless(dicts(facets.get("years")), "The response has no years.")
     return all(number_of(each, "value") is not None for each in facet) or "A value of years is not an integer."
 
 
@@ -247,7 +249,7 @@ async def _(target: Target) -> None:
     await _whole_stock(target, "price")
     end = await end_of(target, "price_max")
     facet = (await target.ask("inventory.facets", filters={"price_max": end})).get("price_range")
-    need(isinstance(facet, dict), "The response has no price_range.")
+    skip_unless(isinstance(facet, dict), "The response has no price_range.")
     expect(at(facet, "max") == end, f"With {shown({'price_max': end})}, price_range ends at {at(facet, 'max')}.")
 
 

@@ -12,7 +12,7 @@ from dealer_agent.checker.differences import LONGEST_WORD, clearly_different, to
 from dealer_agent.checker.exchange import dicts
 from dealer_agent.checker.fields import EXACT_FILTERS, RANGE_FILTERS, TRUE_FILTERS, WORD_FILTERS, by_id, may_be_unknown
 from dealer_agent.checker.oracle import matcher
-from dealer_agent.checker.outcome import Failed, Skipped, expect, need, skip_if_failed
+from dealer_agent.checker.outcome import Failed, Skipped, expect, skip_if_failed, skip_unless
 from dealer_agent.checker.reply import answered, rejected
 from dealer_agent.checker.searches import (
     Case,
@@ -67,7 +67,7 @@ async def _(target: Target, name: str) -> None:
 async def _(target: Target, name: str) -> None:
     member = RANGE_FILTERS[name]
     end = await end_of(target, name)
-    need([each for each in await target.listings() if each.get(member) is None], f"Each listing has {member}.")
+    skip_unless([each for each in await target.listings() if each.get(member) is None], f"Each listing has {member}.")
     with skip_if_failed():
         page = await filtered(target, {name: end})
     absent = next((each for each in page.vehicles if each.get(member) is None), None)
@@ -77,7 +77,7 @@ async def _(target: Target, name: str) -> None:
 @check("filter.condition-exact")
 async def _(target: Target) -> None:
     conditions = {str(each.get("condition")) for each in await target.some_listings()}
-    need({"used", "cpo"} <= conditions, "The stock does not have both used and certified vehicles.")
+    skip_unless({"used", "cpo"} <= conditions, "The stock does not have both used and certified vehicles.")
     for wanted, other in (("cpo", "used"), ("used", "cpo")):
         returned = {str(each.get("condition")) for each in (await filtered(target, {"condition": [wanted]})).vehicles}
         expect(other not in returned, f"The condition {wanted} finds {other} vehicles.")
@@ -86,7 +86,7 @@ async def _(target: Target) -> None:
 @check("filter.vehicle-type-absent")
 async def _(target: Target) -> None:
     types = [each.get("vehicle_type") for each in await target.some_listings()]
-    need(None in types, "Each listing has vehicle_type.")
+    skip_unless(None in types, "Each listing has vehicle_type.")
     with skip_if_failed():
         page = await filtered(target, {"vehicle_type": ["car"]})
     cars = types.count(None) + types.count("car")
@@ -112,7 +112,7 @@ async def _from_zero(_: Target) -> Case:
 
 async def _below_fees(target: Target) -> Case:
     priced = [each for each in await target.listings() if number_of(each, "price") and dicts(each.get("fees"))]
-    prices = need([int(each["price"]) for each in priced], "No listing with fees has a price.")
+    prices = skip_unless([int(each["price"]) for each in priced], "No listing with fees has a price.")
     # One dollar less than a price: a dealer that compares prices without fees returns this vehicle.
     return _all_of({"price_max": min(prices) - 1})
 
@@ -122,7 +122,7 @@ async def _make_and_condition(target: Target) -> Case:
     listings = [each for each in await target.listings() if each.get("make") == make]
     words = [each["condition"] for each in listings if isinstance(each.get("condition"), str)]
     condition = min(
-        need(words, "No listing has both make and condition."), key=lambda value: (words.count(value), value)
+        skip_unless(words, "No listing has both make and condition."), key=lambda value: (words.count(value), value)
     )
     return _all_of({"make": [make], "condition": [condition]})
 
@@ -131,14 +131,16 @@ async def _two_lists(target: Target) -> Case:
     make = await word_of(target, "make")
     listings = [each for each in await target.listings() if each.get("make") == make]
     bodies = [each["body"] for each in listings if isinstance(each.get("body"), str)]
-    body = min(need(bodies, "No listing has both make and body."), key=lambda value: (bodies.count(value), value))
+    body = min(
+        skip_unless(bodies, "No listing has both make and body."), key=lambda value: (bodies.count(value), value)
+    )
     return _all_of({"make": [make], "body": [body]})
 
 
 async def _list_and_range(target: Target) -> Case:
     condition = await word_of(target, "condition", 10**9)
     listings = [each for each in await target.listings() if each.get("condition") == condition]
-    prices = need(sorted(numbers(listings, "price")), "No listing of a condition has a price.")
+    prices = skip_unless(sorted(numbers(listings, "price")), "No listing of a condition has a price.")
     return _all_of({"condition": [condition], "price_max": int(prices[len(prices) // 2])})
 
 
@@ -179,14 +181,14 @@ async def _two_words(target: Target) -> Case:
     names = ("make", "model")
     pairs = ([str(each.get(name, "")) for name in names] for each in await target.having("make"))
     pair = next((pair for pair in pairs if all(len(tokens(word)) == 1 for word in pair)), None)
-    words = need(pair, "No listing has a make and a model of one word each.")
+    words = skip_unless(pair, "No listing has a make and a model of one word each.")
     return {"query": " ".join(words)}, lambda each: True if [each.get(name) for name in names] == words else None
 
 
 async def _query_and_filter(target: Target) -> Case:
     word = await one_word(target, "make")
     years = set(numbers([each for each in await target.listings() if each.get("make") == word], "year"))
-    need(len(years) >= 2, "No make has listings of two years.")
+    skip_unless(len(years) >= 2, "No make has listings of two years.")
     last = int(max(years)) - 1
 
     def matches(each: Listing) -> bool | None:
@@ -337,5 +339,5 @@ async def one_word(target: Target, member: str, letters: int = 2) -> str:
         and values.count(value) <= PAGE
         and any(clearly_different(member, value, each) for each in values)
     }
-    need(few, f"No {member} is one word of {letters} letters that few listings have.")
+    skip_unless(few, f"No {member} is one word of {letters} letters that few listings have.")
     return max(few, key=lambda word: (values.count(word), word))

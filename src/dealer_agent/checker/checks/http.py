@@ -6,7 +6,7 @@ from operator import attrgetter
 from dealer_agent.checker.card import Interface
 from dealer_agent.checker.check import check, each_of, judge_each
 from dealer_agent.checker.exchange import Exchange, at
-from dealer_agent.checker.outcome import Judgement, Skipped, conclude, expect, header, need, status
+from dealer_agent.checker.outcome import Judgement, Skipped, conclude, expect, header, skip_unless, status
 from dealer_agent.checker.reply import answered, code, number, refusal_of
 from dealer_agent.checker.target import JSON_HEADERS, Request, Target, asking
 
@@ -164,7 +164,7 @@ def _named(exchange: Exchange) -> list[str]:
 
 @check("http.extensions-echo")
 async def _(target: Target) -> None:
-    uris = need([each["uri"] for each in target.card.extensions], "The card names no extension.")
+    uris = skip_unless([each["uri"] for each in target.card.extensions], "The card names no extension.")
     exchange = await _with("A2A-Extensions", uris[0])(target)
     expect(uris[0] in _named(exchange), f"A2A-Extensions is {exchange.header('a2a-extensions')!r}.", exchange)
 

@@ -9,7 +9,7 @@ from dealer_agent.checker.check import check, check_each, judge_each
 from dealer_agent.checker.exchange import dicts
 from dealer_agent.checker.fields import id_of
 from dealer_agent.checker.forms import Form
-from dealer_agent.checker.outcome import Judgement, conclude, expect, has, need
+from dealer_agent.checker.outcome import Judgement, conclude, expect, has, skip_unless
 from dealer_agent.checker.target import Target
 
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
@@ -69,7 +69,7 @@ async def _dealer(target: Target) -> list[dict[str, Any]]:
 
 async def _rooftops(target: Target) -> list[dict[str, Any]]:
     [dealer] = await _dealer(target)
-    return need(dicts(dealer.get("rooftops")), "The response has no rooftops.")
+    return skip_unless(dicts(dealer.get("rooftops")), "The response has no rooftops.")
 
 
 async def _all(target: Target) -> list[dict[str, Any]]:
@@ -78,7 +78,9 @@ async def _all(target: Target) -> list[dict[str, Any]]:
 
 async def _weeks(target: Target) -> list[dict[str, Any]]:
     entries = [entry for each in await _rooftops(target) for entry in dicts(each.get("schedules"))]
-    return need([each["value"] for each in entries if isinstance(each.get("value"), dict)], "No schedule has a week.")
+    return skip_unless(
+        [each["value"] for each in entries if isinstance(each.get("value"), dict)], "No schedule has a week."
+    )
 
 
 def _knows(*names: str) -> Judgement:
@@ -99,7 +101,7 @@ def _has_hours(week: dict[str, Any]) -> bool | str:
 
 
 def _has_welcome(data: dict[str, Any]) -> bool | str:
-    need(data.get("welcome_message") is not None, "The response has no welcome_message.")
+    skip_unless(data.get("welcome_message") is not None, "The response has no welcome_message.")
     return has("welcome_message", forms.text)(data)
 
 
@@ -128,7 +130,7 @@ judge_each(
 @check_each({f"information.{id_of(name)}": (name, *form) for name, form in ROOFTOP_MEMBERS.items()})
 async def _(target: Target, name: str, form: Form, words: str) -> None:
     rooftops = [each for each in await _rooftops(target) if each.get(name) is not None]
-    for each in need(rooftops, f"No rooftop has {name}."):
+    for each in skip_unless(rooftops, f"No rooftop has {name}."):
         conclude(has(name, form, f"not {words}")(each))
 
 

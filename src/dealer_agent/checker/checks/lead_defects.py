@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from dealer_agent.checker.check import check, check_each, judge_each
 from dealer_agent.checker.exchange import Exchange
-from dealer_agent.checker.outcome import Failed, expect, need, skip_if_failed, status
+from dealer_agent.checker.outcome import Failed, expect, skip_if_failed, skip_unless, status
 from dealer_agent.checker.reply import Refusal, code, data_of, if_refused, is_answered, refusal_of
 from dealer_agent.checker.requirement import requirements
 from dealer_agent.checker.target import Request, Target, drop, put
@@ -353,10 +353,10 @@ async def _(target: Target, row: LeadDefect) -> None:
         return
     exchange = await submit(target, _valid(target, row))
     if not is_answered(exchange):
-        need(exchange.status != 413, "The dealer takes no lead of this size.")
+        skip_unless(exchange.status != 413, "The dealer takes no lead of this size.")
         refused = refusal_of(exchange)
         # What else a lead must have, and whether the dealer has the vehicle or the time, is not about the value.
-        need(refused.code not in OF_OTHERS, f"The lead is refused for another reason: {refused.code}.")
+        skip_unless(refused.code not in OF_OTHERS, f"The lead is refused for another reason: {refused.code}.")
         data_of(exchange)
 
 
@@ -364,7 +364,7 @@ _without_consent = LeadDefect("consent", ABSENT)
 
 
 def _forbids_a_consent(exchange: Exchange) -> bool | str:
-    need(refusal_of(exchange).code == INVALID, "The code is another one.")
+    skip_unless(refusal_of(exchange).code == INVALID, "The code is another one.")
     return status(403)(exchange)
 
 

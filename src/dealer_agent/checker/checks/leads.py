@@ -20,7 +20,7 @@ from dealer_agent.checker.checks.visits import (
     with_visit,
 )
 from dealer_agent.checker.exchange import Exchange, at
-from dealer_agent.checker.outcome import Failed, Judgement, Skipped, expect, has, need, skip_if_failed, status
+from dealer_agent.checker.outcome import Failed, Judgement, Skipped, expect, has, skip_if_failed, skip_unless, status
 from dealer_agent.checker.reply import (
     Refusal,
     answered,
@@ -104,7 +104,7 @@ def of_no_time(target: Target) -> Lead:
 async def _empty(target: Target) -> tuple[Refusal, set[str]]:
     """The error of a lead without members, which every dealer must refuse, and the pointers that it lists."""
     error = refusal_of(await target.send_message(target.message(target.payload("lead.submit"))))
-    need(error.code != "UNSUPPORTED_SKILL", "The agent does not offer lead.submit.")
+    skip_unless(error.code != "UNSUPPORTED_SKILL", "The agent does not offer lead.submit.")
     return error, {pointer for pointer, _ in error.problems(target.revision)}
 
 
@@ -180,7 +180,7 @@ async def _reply(target: Target) -> Lead:
 
 
 def _short_message(reply: Lead) -> bool | str:
-    message = need(reply.get("message"), "The response has no `message`.")
+    message = skip_unless(reply.get("message"), "The response has no `message`.")
     return not forms.text(message) or len(message) <= LONGEST_MESSAGE or f"The message has {len(message)} characters."
 
 
@@ -201,7 +201,7 @@ async def _(target: Target) -> None:
     first = await _reply(target)
     exchange = await accepted_or_skip(target, *_unknown(target))
     ids = [at(first, "data.lead_id"), data_of(exchange).get("lead_id")]
-    need(None not in ids, "A response has no `lead_id`.")
+    skip_unless(None not in ids, "A response has no `lead_id`.")
     expect(ids[0] != ids[1], "Two leads for different vehicles have one id.", exchange)
 
 
@@ -216,7 +216,7 @@ async def _first(target: Target) -> Exchange:
 
 async def _accepted_first(target: Target) -> Exchange:
     exchange = await _first(target)
-    need(is_answered(exchange), "The lead with a key is refused.")
+    skip_unless(is_answered(exchange), "The lead with a key is refused.")
     return exchange
 
 
@@ -230,7 +230,7 @@ async def _(target: Target) -> None:
         return
     exchange = await submit(target, _second_key(target))
     without_key = is_answered(exchange) or is_answered(await submit(target, plain(target)))
-    need(without_key, "A lead without a key is refused too.")
+    skip_unless(without_key, "A lead without a key is refused too.")
     data_of(exchange)
 
 
@@ -239,7 +239,7 @@ async def _(target: Target) -> None:
     exchange = await _first(target)
     if is_answered(exchange):
         return
-    need(is_answered(await submit(target, _second_key(target))), "A lead with a key is refused.")
+    skip_unless(is_answered(await submit(target, _second_key(target))), "A lead with a key is refused.")
     raise Failed("The corrected lead with the same key is refused.", exchange)
 
 
@@ -356,7 +356,7 @@ def _is_understood(exchange: Exchange) -> bool | str:
 
 def _data(exchange: Exchange) -> Lead:
     """The data of a response. Skips the check if the lead is refused."""
-    need(is_answered(exchange), "The lead with an appointment is refused.")
+    skip_unless(is_answered(exchange), "The lead with an appointment is refused.")
     return data_of(exchange)
 
 
@@ -420,7 +420,7 @@ def _future_times(answer: tuple[dict[str, Any], str]) -> bool | str:
     appointment, _ = answer
     proposed = appointment.get("proposed_times")
     times: list[Any] = [appointment.get("confirmed_at"), *(proposed if isinstance(proposed, list) else [])]
-    for text in need([text for text in times if text is not None], "The response has no times."):
+    for text in skip_unless([text for text in times if text is not None], "The response has no times."):
         at = instant(text)
         if at is None:
             return f"{text!r} is not a timestamp with an offset."
@@ -457,7 +457,7 @@ def _window_form(answer: tuple[dict[str, Any], list[Span]]) -> bool | str:
 
 def _window_inside(answer: tuple[dict[str, Any], list[Span]]) -> bool | str:
     window = answer[0].get("confirmed_window")
-    need(isinstance(window, dict), "No window is confirmed.")
+    skip_unless(isinstance(window, dict), "No window is confirmed.")
     start, end = (instant(at(window, name)) for name in ("start", "end"))
     if start is not None and end is not None and any(first <= start <= end <= last for first, last in answer[1]):
         return True

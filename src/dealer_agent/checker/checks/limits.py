@@ -4,7 +4,7 @@ from typing import Any
 
 from dealer_agent.checker.check import check, each_of, judge_each
 from dealer_agent.checker.exchange import TOO_MANY_REQUESTS, Exchange, at
-from dealer_agent.checker.outcome import Failed, Skipped, header, need, status
+from dealer_agent.checker.outcome import Failed, Skipped, header, skip_unless, status
 from dealer_agent.checker.reply import Refusal, code, message_of, refusal_of
 from dealer_agent.checker.target import Request, Target, asking, put
 
@@ -97,7 +97,7 @@ async def _(target: Target) -> None:
 
 async def _rate_limited(target: Target) -> list[Exchange]:
     limited = [each for each in target.wire.limited if each.url.startswith(target.interface.url)]
-    return need(limited, "No request was refused for its rate.")
+    return skip_unless(limited, "No request was refused for its rate.")
 
 
 async def _rate_errors(target: Target) -> list[Refusal]:

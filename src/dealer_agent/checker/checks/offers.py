@@ -7,7 +7,7 @@ from typing import Any
 
 from dealer_agent.checker.check import check
 from dealer_agent.checker.exchange import Exchange, dicts
-from dealer_agent.checker.outcome import Failed, conclude, expect, need, skip_if_failed
+from dealer_agent.checker.outcome import Failed, conclude, expect, skip_if_failed, skip_unless
 from dealer_agent.checker.reply import data_of, refusal_of, rejected
 from dealer_agent.checker.target import JSON_HEADERS, Target
 from dealer_agent.client.errors import QuoteNotVerified
@@ -29,7 +29,7 @@ _LINE = {"label": str, "kind": str, "payee": str, "amount": int | float, "firm":
 async def _priced(target: Target) -> Json:
     """A listing with a price and a VIN."""
     priced = [each for each in await target.having("price") if each.get("vin")]
-    return need(priced, "No listing with a price has a VIN.")[0]
+    return skip_unless(priced, "No listing with a price has a VIN.")[0]
 
 
 async def _quoted(target: Target) -> tuple[Json, Exchange]:
@@ -43,7 +43,7 @@ async def _quote(target: Target) -> Json:
     """A quote. Skips the check if there is none: another check fails for that."""
     with skip_if_failed():
         quote, _ = await _quoted(target)
-    need(not _wrong(quote, _MEMBERS), "The quote does not have all members.")
+    skip_unless(not _wrong(quote, _MEMBERS), "The quote does not have all members.")
     return quote
 
 
@@ -76,7 +76,7 @@ async def _whole_quote(target: Target) -> Json:
     """A quote with right lines."""
     quote = await _quote(target)
     lines = dicts(quote["lines"])
-    need(lines and not any(_wrong(line, _LINE) for line in lines), "The lines of the quote are not right.")
+    skip_unless(lines and not any(_wrong(line, _LINE) for line in lines), "The lines of the quote are not right.")
     return quote
 
 
@@ -160,7 +160,7 @@ async def _(target: Target) -> None:
 @check("offers.changes-whole")
 async def _(target: Target) -> None:
     wanted = {str(each.get("vehicle_id")) for each in await target.some_listings()}
-    need(target.stock.complete, "The stock is too large to compare.")
+    skip_unless(target.stock.complete, "The stock is too large to compare.")
     listed: list[Json] = []
     page: Json = {"more": True}
     for _ in range(MOST_PAGES):

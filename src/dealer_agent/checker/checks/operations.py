@@ -7,7 +7,7 @@ from typing import Any
 from dealer_agent.checker import forms
 from dealer_agent.checker.check import check, check_each, judge_each
 from dealer_agent.checker.exchange import Exchange, at
-from dealer_agent.checker.outcome import conclude, expect, expect_status, has, need, status
+from dealer_agent.checker.outcome import conclude, expect, expect_status, has, skip_unless, status
 from dealer_agent.checker.reply import Refusal, if_refused, message_of, number, refusal_of, refused
 from dealer_agent.checker.target import Request, Target, rpc_call, with_headers
 
@@ -78,7 +78,7 @@ async def _operate(target: Target, rpc_method: str, method: str, path: str, para
 
 @check_each(OPERATIONS)
 async def _(target: Target, rpc_method: str, method: str, path: str, reason: str, capability: str = "") -> None:
-    need(not at(target.card.camel, f"capabilities.{capability}"), f"The card declares {capability}.")
+    skip_unless(not at(target.card.camel, f"capabilities.{capability}"), f"The card declares {capability}.")
     is_message = "Message" in rpc_method
     params = target.message(target.payload("dealer.information")) if is_message else {"id": TASK}
     if capability == "pushNotifications":
@@ -96,7 +96,7 @@ async def _(target: Target) -> None:
     said = at(target.card.camel, "capabilities")
     names = {row[4]: row for row in OPERATIONS.values() if len(row) > 4 and row[0] != "SubscribeToTask"}
     declared = [name for name in names if at(said, name) is not None and at(said, name) is not False]
-    for name in need(declared, "The card declares no capability."):
+    for name in skip_unless(declared, "The card declares no capability."):
         expect(said[name] is True, f"The capability {name} is {said[name]!r}, which is neither true nor false.")
         rpc_method, method, path, *_ = names[name]
         params = target.message(target.payload("dealer.information")) if "Message" in rpc_method else {"id": TASK}

@@ -10,7 +10,7 @@ from dealer_agent.checker.checks.lead_defects import Lead, lead, submit
 from dealer_agent.checker.checks.leads import accepted_or_skip, appointment_of, for_a_time, instant, keyed
 from dealer_agent.checker.checks.visits import a_vehicle, visit
 from dealer_agent.checker.exchange import Exchange, at, dicts
-from dealer_agent.checker.outcome import Skipped, expect, need, skip_if_failed
+from dealer_agent.checker.outcome import Skipped, expect, skip_if_failed, skip_unless
 from dealer_agent.checker.reply import data_of, is_answered
 from dealer_agent.checker.target import LEAD, Target
 from dealer_agent.checker.visit_times import Span, is_open
@@ -38,7 +38,7 @@ async def _(target: Target) -> None:
 async def _(target: Target) -> None:
     first, _ = await _newcomer(target)
     second = data_of(await accepted_or_skip(target, keyed(target)))
-    need(first.get("lead_id") and second.get("lead_id"), "A response has no `lead_id`.")
+    skip_unless(first.get("lead_id") and second.get("lead_id"), "A response has no `lead_id`.")
     expect(first["lead_id"] != second["lead_id"], "The leads of two customers have one id.")
 
 
@@ -47,7 +47,7 @@ async def _(target: Target) -> None:
     response, rooftop = await _newcomer(target)
     with skip_if_failed():
         information = await target.ask("dealer.information")
-    name = str(need(at(response, "dealer.name"), "The response names no dealer."))
+    name = str(skip_unless(at(response, "dealer.name"), "The response names no dealer."))
     rooftops = {str(each.get("name")) for each in dicts(information.get("rooftops"))}
     allowed = {str(information.get("name"))} | ({rooftop} & rooftops or rooftops)
     expect(name in allowed, f"The response names the dealer {name!r}, and not {' or '.join(sorted(allowed))}.")
@@ -67,10 +67,10 @@ async def _asked_at_night(target: Target) -> tuple[Any, Exchange]:
     with skip_if_failed():
         information = await target.ask("dealer.information")
     hours = [week for each in dicts(information.get("rooftops")) for week in dicts(each.get("schedules"))]
-    need(hours, "No rooftop has hours.")
+    skip_unless(hours, "No rooftop has hours.")
     sent = await visit(target, "owl", _while_closed, drive=False)
     at_night = datetime.fromisoformat(sent["appointment"]["appointment_at"])
-    need(not is_open(information, at_night), "The dealer is open at night.")
+    skip_unless(not is_open(information, at_night), "The dealer is open at night.")
     return information, await submit(target, sent)
 
 
@@ -98,7 +98,7 @@ async def _(target: Target) -> None:
 @check("appointments.proposed-differ")
 async def _(target: Target) -> None:
     _, exchange = await _asked_at_night(target)
-    times = need(list(_times(appointment_of(exchange))), "No times are proposed.")
+    times = skip_unless(list(_times(appointment_of(exchange))), "No times are proposed.")
     expect(len(set(times)) == len(times), "One time is proposed twice.", exchange)
 
 
@@ -106,7 +106,7 @@ async def _(target: Target) -> None:
 async def _(target: Target) -> None:
     _, at_night = await _asked_at_night(target)
     ids = [appointment_of(each).get("appointment_id") for each in (at_night, (await for_a_time(target))[1])]
-    need(None not in ids, "An appointment has no id.")
+    skip_unless(None not in ids, "An appointment has no id.")
     expect(ids[0] != ids[1], "Appointments of two customers have one id.", at_night)
 
 
@@ -144,7 +144,7 @@ def _wrong_times(appointment: Lead) -> str | None:
 async def _leads(target: Target) -> list[Exchange]:
     """The exchanges of leads so far that were answered."""
     exchanges = [each for each in target.posted if LEAD.encode() in each.request_body and is_answered(each)]
-    return need(exchanges, "No lead was accepted.")
+    return skip_unless(exchanges, "No lead was accepted.")
 
 
 def _has_times_to_come(exchange: Exchange) -> bool | str:

@@ -9,7 +9,7 @@ from dealer_agent.checker.exchange import dicts
 from dealer_agent.checker.fields import ORDERS, SORTS, id_of, may_be_unknown
 from dealer_agent.checker.forms import whole
 from dealer_agent.checker.oracle import in_order, value_of
-from dealer_agent.checker.outcome import Judgement, Skipped, expect, has, need
+from dealer_agent.checker.outcome import Judgement, Skipped, expect, has, skip_unless
 from dealer_agent.checker.reply import data_of
 from dealer_agent.checker.searches import ReadPage, key_of, numbers, search, shown
 from dealer_agent.checker.target import PAGE, Target
@@ -36,13 +36,13 @@ def _has_all(*names: str) -> Judgement:
 
 
 def _echoes_skip(page: ReadPage) -> bool | str:
-    need("skip" in page.data, "The response has no skip.")
+    skip_unless("skip" in page.data, "The response has no skip.")
     return has("skip", forms.one_of(3), "not 3")(page.data)
 
 
 def _limit_of(page: ReadPage) -> int:
     limit = page.data.get("limit")
-    need(whole(limit), "The response has no limit.")
+    skip_unless(whole(limit), "The response has no limit.")
     return int(limit or 0)
 
 
@@ -121,7 +121,7 @@ async def _(target: Target) -> None:
 @check("search.last-vehicle")
 async def _(target: Target) -> None:
     count = (await search(target, **_FIRST)).total or 0
-    need(count, "The stock is empty.")
+    skip_unless(count, "The stock is empty.")
     number = len((await search(target, pagination={"skip": count - 1, "limit": 10})).vehicles)
     expect(number == 1, f"At position {count} of {count}, the page has {number} vehicles.")
 
@@ -195,7 +195,7 @@ async def _(target: Target, field: str, order: str) -> None:
     absent = sum(each.get(field) is None for each in listings)
     if any(each.get(field) is not None and value_of(each, field) is None for each in listings):
         raise Skipped(f"A listing has a malformed {field}.")
-    need(target.stock.complete, "The stock is too large to know which listings have no value.")
+    skip_unless(target.stock.complete, "The stock is too large to know which listings have no value.")
     if absent in (0, len(listings)):
         raise Skipped(f"The stock does not have listings with and without {field}.")
     page = await sorted_page(target, field, order)
@@ -205,7 +205,9 @@ async def _(target: Target, field: str, order: str) -> None:
 
 @check("sort.with-filters")
 async def _(target: Target) -> None:
-    year = int(max(need(numbers(await target.having("year"), "year"), "No listing has a year that is a number.")))
+    year = int(
+        max(skip_unless(numbers(await target.having("year"), "year"), "No listing has a year that is a number."))
+    )
     by_year = {"field": "year", "order": "desc"}
     page = await search(target, filters={"year_max": year - 1}, sort=by_year, pagination={"skip": 0, "limit": PAGE})
     years = numbers(page.vehicles, "year")

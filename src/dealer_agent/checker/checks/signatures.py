@@ -13,7 +13,7 @@ from jwt.api_jws import PyJWS
 from dealer_agent.checker import forms
 from dealer_agent.checker.check import check, judge_each
 from dealer_agent.checker.exchange import Exchange, at, dicts
-from dealer_agent.checker.outcome import Failed, expect, has, need
+from dealer_agent.checker.outcome import Failed, expect, has, skip_unless
 from dealer_agent.checker.target import Target
 from dealer_agent.protocol.card_signature import signed_texts
 
@@ -51,7 +51,7 @@ def _header(protected: object) -> dict[str, Any]:
 
 async def _entries(target: Target) -> list[dict[str, Any]]:
     """The entries of `signatures`. Skips the check if the card has none."""
-    return need(dicts(target.card.content.get("signatures")), "The card is not signed.")
+    return skip_unless(dicts(target.card.content.get("signatures")), "The card is not signed.")
 
 
 async def _readable(target: Target) -> list[Signature]:
@@ -60,19 +60,22 @@ async def _readable(target: Target) -> list[Signature]:
         Signature(str(each.get("protected")), str(each.get("signature")), _header(each.get("protected")))
         for each in await _entries(target)
     ]
-    return need([each for each in readable if each.header and _decoded(each.value)], "No signature can be read.")
+    return skip_unless([each for each in readable if each.header and _decoded(each.value)], "No signature can be read.")
 
 
 async def _key_sets(target: Target) -> list[Exchange]:
     """The set of keys at each URL in `jku` on the host of the card. No other host is asked."""
     named = [each.header.get("jku") for each in await _readable(target)]
     urls = sorted({url for url in named if isinstance(url, str) and forms.url(url) and target.card.is_at_home(url)})
-    return [await target.fetch(url) for url in need(urls, "No signature names a set of keys on the host of the card.")]
+    return [
+        await target.fetch(url)
+        for url in skip_unless(urls, "No signature names a set of keys on the host of the card.")
+    ]
 
 
 async def _keys(target: Target) -> list[dict[str, Any]]:
     keys = [key for exchange in await _key_sets(target) for key in dicts(at(exchange.json, "keys"))]
-    return need(keys, "The set of keys cannot be read.")
+    return skip_unless(keys, "The set of keys cannot be read.")
 
 
 async def _signed(target: Target) -> list[tuple[Signature, dict[str, Any]]]:
@@ -80,7 +83,7 @@ async def _signed(target: Target) -> list[tuple[Signature, dict[str, Any]]]:
     keys = {key["kid"]: key for key in await _keys(target) if isinstance(key.get("kid"), str)}
     named = [(each, str(each.header.get("kid"))) for each in await _readable(target)]
     signed = [(each, keys[kid]) for each, kid in named if kid in keys]
-    return need(signed, "The key of no signature is known.")
+    return skip_unless(signed, "The key of no signature is known.")
 
 
 def _has_members(entry: dict[str, Any]) -> bool | str:

@@ -14,7 +14,7 @@ import httpx
 from dealer_agent.checker.check import check, check_each
 from dealer_agent.checker.checks.lead_defects import lead
 from dealer_agent.checker.exchange import Exchange
-from dealer_agent.checker.outcome import Failed, Skipped, conclude, expect, need
+from dealer_agent.checker.outcome import Failed, Skipped, conclude, expect, skip_unless
 from dealer_agent.checker.reply import is_answered
 from dealer_agent.checker.target import JSON_HEADERS, Target
 from dealer_agent.checker.wire import TargetConnection
@@ -58,7 +58,7 @@ async def _post(target: Target, content: bytes, fields: Mapping[str, str]) -> Ex
 
 def _signer(target: Target) -> Signer:
     """The signer of the run. Skips the check without one."""
-    return need(target.signer, "The run has no key. Give one with --sign, whose directory the agent can fetch.")
+    return skip_unless(target.signer, "The run has no key. Give one with --sign, whose directory the agent can fetch.")
 
 
 # Signatures that are wrong without a look at keys
@@ -143,7 +143,7 @@ _gave_up: WeakSet[TargetConnection] = WeakSet()
 async def _require_answer(target: Target) -> None:
     """Skips the check if the agent refuses the request without a signature: then no refusal shows anything."""
     exchange = await target.post(_content(target), without_token=not target.token)
-    need(is_answered(exchange), "The agent refuses the request without a signature. It may need --token.")
+    skip_unless(is_answered(exchange), "The agent refuses the request without a signature. It may need --token.")
 
 
 async def _verifies(target: Target, others: list[Probe]) -> bool:
@@ -209,7 +209,9 @@ async def _(target: Target) -> None:
     content = _content(target)
     exchange = await _post(target, content, _signed(target, _stranger(), content))
     if not is_answered(exchange):
-        need(await _verifies(target, [*WITHOUT_KEYS.values()]), "The agent does not look at signatures of requests.")
+        skip_unless(
+            await _verifies(target, [*WITHOUT_KEYS.values()]), "The agent does not look at signatures of requests."
+        )
         raise Failed(f"The request is refused with HTTP {exchange.status}.", exchange)
 
 

@@ -7,7 +7,7 @@ from dealer_agent.checker import forms
 from dealer_agent.checker.check import check, check_each, judge_each
 from dealer_agent.checker.exchange import Exchange, dicts
 from dealer_agent.checker.fields import MEMBERS, id_of
-from dealer_agent.checker.outcome import Failed, Judgement, Skipped, conclude, expect, has, need, skip_if_failed
+from dealer_agent.checker.outcome import Failed, Judgement, Skipped, conclude, expect, has, skip_if_failed, skip_unless
 from dealer_agent.checker.reply import code, data_of, if_refused, rejected
 from dealer_agent.checker.searches import identified, key_of, number_of, search
 from dealer_agent.checker.target import Listing, Target, asking
@@ -34,7 +34,9 @@ async def _one(target: Target, member: str) -> Listing:
     """A listing with a member whose value no other listing has, an available one if there is one."""
     listings = await identified(target, member)
     values = [each[member] for each in listings]
-    own = need([each for each in listings if values.count(each[member]) == 1], f"No listing has a {member} of its own.")
+    own = skip_unless(
+        [each for each in listings if values.count(each[member]) == 1], f"No listing has a {member} of its own."
+    )
     return next((each for each in own if each.get("status") == "available"), own[0])
 
 
@@ -169,7 +171,7 @@ async def _(target: Target) -> None:
 @check_each({"vehicle.pending": "pending", "vehicle.intransit": "intransit"})
 async def _(target: Target, status: str) -> None:
     vins = [each["vin"] for each in await identified(target, "vin") if each.get("status") == status]
-    await target.ask(_SKILL, vin=need(vins, f"No listing has the status {status}.")[0])
+    await target.ask(_SKILL, vin=skip_unless(vins, f"No listing has the status {status}.")[0])
 
 
 @check("vehicle.vin-first")
@@ -177,7 +179,9 @@ async def _(target: Target) -> None:
     first = await _one(target, "vin")
     stocks = [each["stock"] for each in await identified(target, "stock") if key_of(each) != key_of(first)]
     others = [stock for stock in stocks if stock != first.get("stock")]
-    detail = await target.ask(_SKILL, vin=first["vin"], stock=need(others, "No two listings have stock numbers.")[0])
+    detail = await target.ask(
+        _SKILL, vin=first["vin"], stock=skip_unless(others, "No two listings have stock numbers.")[0]
+    )
     expect(detail.get("vin") == first["vin"], "The stock number decides, and not the VIN.")
 
 
@@ -206,7 +210,7 @@ judge_each(
 @check("vehicle.zip-same-price")
 async def _(target: Target) -> None:
     priced = [each for each in await target.having("price") if forms.vin(each.get("vin"))]
-    first = need(priced, "No listing with a VIN has a price.")[0]
+    first = skip_unless(priced, "No listing with a VIN has a price.")[0]
     conclude(has("price", forms.one_of(first["price"]))(await _with_zip(target, first["vin"])))
 
 
@@ -287,7 +291,7 @@ async def _(target: Target) -> None:
     with skip_if_failed("dealer.information cannot be read: "):
         information = await target.ask("dealer.information")
     names = {str(each.get("name")) for each in dicts(information.get("rooftops"))}
-    need(names, "dealer.information has no rooftops.")
+    skip_unless(names, "dealer.information has no rooftops.")
     for each in await target.having("rooftop"):
         if isinstance(each["rooftop"], str) and each["rooftop"] not in names:
             raise await _failed(target, each, f"{each['rooftop']} is not a rooftop of dealer.information.")
