@@ -17,7 +17,7 @@ from dealer_agent.dealers.routing import NewDelivery
 from dealer_agent.leads.records import Addition, AgentChange
 from dealer_agent.storage.deliveries.outbox import DeliveryRecord, enqueue, list_deliveries
 from dealer_agent.storage.leads.notes import notes_of
-from dealer_agent.storage.leads.quarantine import hold, read_review
+from dealer_agent.storage.leads.quarantine import quarantine_lead, read_review
 from dealer_agent.storage.leads.stored_leads import append_to_lead
 from dealer_agent.storage.privacy.accesses import Access, list_accesses
 
@@ -187,8 +187,8 @@ def test_only_who_decides_sees_a_lead_in_quarantine(console: Dealership, signed_
     owner, sam = signed_in(), signed_in("sales", email="sam@example.com")
     lead_id, other = send_lead(console), send_lead(console, first_name="Pat")
     with console.store() as store, store.lock(DEALER) as tx:
-        hold(tx, lead_id)
-        hold(tx, other)
+        quarantine_lead(tx, lead_id)
+        quarantine_lead(tx, other)
     assert listed(page(sam, "leads", query="?state=quarantine")) == []
     assert sam.get(f"{ROOT}/leads/{lead_id}").status_code == 404
     assert listed(page(owner, "leads", query="?state=quarantine")) == [other, lead_id]

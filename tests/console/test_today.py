@@ -11,7 +11,7 @@ from tests.storage.calls import lock_at
 
 from dealer_agent.dealers.routing import NewDelivery
 from dealer_agent.storage.deliveries.outbox import enqueue, get_delivery, hold_deliveries
-from dealer_agent.storage.leads.quarantine import hold
+from dealer_agent.storage.leads.quarantine import quarantine_lead
 
 pytestmark = pytest.mark.outside_protocol("console")
 
@@ -48,7 +48,7 @@ def test_an_undeliverable_lead_is_tried_again_with_one_button(console: Dealershi
 def test_who_decides_sees_what_waits_in_quarantine(console: Dealership, signed_in: SignedIn) -> None:
     lead_id = send_lead(console)
     with console.store() as store:
-        lock_at(datetime.now(UTC), store, DEALER, hold, lead_id)
+        lock_at(datetime.now(UTC), store, DEALER, quarantine_lead, lead_id)
     assert "1 lead waits in quarantine" in page(signed_in("manager"))
     assert "in quarantine" not in page(signed_in("sales"))
 

@@ -81,7 +81,9 @@ def parameters_of(statement: Select[Any] | Update | Delete) -> set[str]:
         pytest.param(lead_summaries.COUNT_DELIVERIES, "lead_id=?", id="the deliveries of a page of leads"),
         pytest.param(notes.READ_NOTES, "lead_id=?", id="the notes about a lead"),
         pytest.param(leads.READ_FACTS, "lead_id=?", id="who may work on a lead"),
-        pytest.param(lead_search.FIND_HELD, "ix_leads_dealer_id_quarantined_at", id="which leads wait in quarantine"),
+        pytest.param(
+            lead_search.FIND_QUARANTINED, "ix_leads_dealer_id_quarantined_at", id="which leads wait in quarantine"
+        ),
         pytest.param(lead_search.FIND_IN_STATE, "state=?", id="the leads with a delivery in a state"),
         pytest.param(visits.LIST_TIMED, "starts_at>? AND starts_at<?", id="the visits of a day"),
         pytest.param(visits.LIST_WAITING, "ix_appointments_dealer_id_created_at", id="the visits without a time"),

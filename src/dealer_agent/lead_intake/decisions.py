@@ -16,7 +16,7 @@ from dealer_agent.leads.records import StoredLead, VisitRecord
 from dealer_agent.leads.statuses import CANCELLED, CONFIRMED, REFUSED, RELEASED, WAITING
 from dealer_agent.storage.deliveries.outbox import enqueue, list_deliveries
 from dealer_agent.storage.deliveries.sent_deliveries import MOST_OF_LEAD
-from dealer_agent.storage.leads.quarantine import decide, delete_held_additions
+from dealer_agent.storage.leads.quarantine import decide, delete_additions
 from dealer_agent.storage.leads.stored_leads import get_lead
 from dealer_agent.storage.leads.visits import end_visits, make_requested, stop_sharing, visits_of
 from dealer_agent.storage.transaction import Transaction
@@ -97,7 +97,7 @@ class Decisions:
         stop_sharing(self.tx, ids, [lead_id])
         end_visits(self.tx, ids, CANCELLED)
         if known:
-            delete_held_additions(self.tx, lead_id, _since(lead))
+            delete_additions(self.tx, lead_id, _since(lead))
         return Decided(lead_id, cancelled=cancelled, was_known=known)
 
     def _waiting(self, lead_id: str) -> StoredLead | None:

@@ -49,7 +49,7 @@ from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.storage.deliveries.outbox import enqueue
 from dealer_agent.storage.leads import idempotency, stored_leads
 from dealer_agent.storage.leads.prepared_statements import Sought
-from dealer_agent.storage.leads.quarantine import hold
+from dealer_agent.storage.leads.quarantine import quarantine_lead
 from dealer_agent.storage.leads.visits import Booked, booked_visits, visits_of
 from dealer_agent.storage.privacy.consents import (
     REVOKED_BEFORE,
@@ -297,14 +297,14 @@ class LeadTransaction:
         """Stores an addition, and delivers the lead to its rooftop `home` and to that of the visit.
 
         `reachable`: a new consent allows more channels, so an empty addition is delivered too. If the sender is in
-        quarantine, or the earlier lead is held there, the whole lead waits with the addition.
+        quarantine, or the earlier lead waits or was refused there, the whole lead waits with the addition.
         """
         lead_id, event_id = earlier.lead_id, None
         if reachable or addition != Addition():
             event_id = stored_leads.append_to_lead(self.tx, lead_id, msgspec.json.encode(addition))
         self._store_visit(visit, lead_id)
-        if event_id is not None and (self.lead.quarantined or earlier.is_held):
-            hold(self.tx, lead_id)
+        if event_id is not None and (self.lead.quarantined or earlier.is_kept_from_staff):
+            quarantine_lead(self.tx, lead_id)
         elif event_id is not None:
             notifications = self._notifications
             notifications.send_again(lead_id, event_id, (home, visit.rooftop if visit else home))

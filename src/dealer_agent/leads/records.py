@@ -62,8 +62,8 @@ class LeadRecord:
     mark: Mark | None = None
 
     @property
-    def is_held(self) -> bool:
-        """Whether nobody gets it: it waits in quarantine, or was refused there (docs/protocol.md#quarantine)."""
+    def is_kept_from_staff(self) -> bool:
+        """Whether the lead waits in quarantine, or was refused there (docs/protocol.md#quarantine)."""
         return self.quarantine in (WAITING, REFUSED)
 
 
@@ -158,10 +158,10 @@ class LeadDetails(NamedTuple):
     at: datetime
 
     def before_quarantine(self) -> Self:
-        """The lead as receivers know it, who got it before it was held in quarantine: without what came since then."""
+        """The lead as receivers know it, who got it before its quarantine: without what came since then."""
         record, consents, events = self.stored
         since = record.quarantined_at
-        if not record.is_held or since is None:
+        if not record.is_kept_from_staff or since is None:
             return self
         known = StoredLead(
             record,

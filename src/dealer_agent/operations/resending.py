@@ -53,9 +53,10 @@ def send_again(tx: Transaction, sent_id: str, *, channel: str | None = None) -> 
     found = get_lead(tx, lead_id)
     if found is None:
         raise NotSentAgain(f"There is no delivery and no lead {sent_id}", "; see dealer-agent deliveries list")
-    if found.lead.is_held:
+    if found.lead.is_kept_from_staff:
         raise NotSentAgain(
-            f"Lead {lead_id} is held in quarantine, so nobody gets it", f": see dealer-agent leads show {lead_id}"
+            f"Lead {lead_id} waits in quarantine, or was refused there, so nobody gets it",
+            f": see dealer-agent leads show {lead_id}",
         )
     if found.lead.erased_at is not None:
         raise NotSentAgain(f"The customer of lead {lead_id} was erased: there is nothing to send")

@@ -33,7 +33,7 @@ from dealer_agent.leads.visit_times import (
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.requests import VISIT_KIND_OF, Appointment, AppointmentType, VisitKind
 from dealer_agent.storage.leads import visits
-from dealer_agent.storage.leads.quarantine import is_held
+from dealer_agent.storage.leads.quarantine import is_kept_from_staff
 from dealer_agent.storage.leads.stored_leads import get_lead
 from dealer_agent.storage.transaction import Transaction
 from dealer_agent.visits.booking import OtherVisits, VisitBooking
@@ -49,6 +49,7 @@ USUAL_LENGTH = timedelta(hours=1)
 """Of a visit of a kind that dealer.toml does not describe, if nobody named a length."""
 
 SEE_LIST = ": see dealer-agent appointments list"
+_IN_QUARANTINE = "waits in quarantine, or was refused there"
 
 
 class ChangeRefused(NotPossible):
@@ -86,7 +87,7 @@ class ChosenTime:
 class VisitChanges:
     """Changes visits in one transaction. Without `notify`, nobody is notified. All methods raise ChangeRefused.
 
-    `by_staff`: a visit whose lead is held in quarantine is not changed. Its customer can change it.
+    `by_staff`: a visit is not changed if its lead waits in quarantine or was refused there. Its customer can change it.
     """
 
     tx: Transaction
@@ -264,8 +265,8 @@ class VisitChanges:
 
     def _changeable(self, appointment_id: str, action: VisitAction) -> VisitRecord:
         visit = self._visit(appointment_id)
-        if self.by_staff and is_held(self.tx, visit.lead_id):
-            raise ChangeRefused(f"The lead of visit {appointment_id} is held in quarantine", _see_lead(visit.lead_id))
+        if self.by_staff and is_kept_from_staff(self.tx, visit.lead_id):
+            raise ChangeRefused(f"The lead of visit {appointment_id} {_IN_QUARANTINE}", _see_lead(visit.lead_id))
         state = visit.state_at(self.tx.now)
         if state not in POSSIBLE[action]:
             reason, advice = _why_not(visit, state, action)
@@ -279,14 +280,14 @@ class VisitChanges:
         return visit
 
     def _lead(self, lead_id: str) -> StoredLead:
-        """The lead of a visit to change. Raises ChangeRefused if it is unknown, erased, or held in quarantine."""
+        """The lead of a visit to change. Raises ChangeRefused if it is unknown, erased, or in quarantine."""
         lead = get_lead(self.tx, lead_id)
         if lead is None:
             raise ChangeRefused(f"There is no lead {lead_id}", "; see dealer-agent leads list")
         if lead.lead.customer is None:
             raise ChangeRefused(f"The customer of lead {lead_id} was erased")
-        if self.by_staff and lead.lead.is_held:
-            raise ChangeRefused(f"Lead {lead_id} is held in quarantine", _see_lead(lead_id))
+        if self.by_staff and lead.lead.is_kept_from_staff:
+            raise ChangeRefused(f"Lead {lead_id} {_IN_QUARANTINE}", _see_lead(lead_id))
         return lead
 
     def _rooftop(self, name: str) -> DealerRooftop:

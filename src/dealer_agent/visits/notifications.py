@@ -13,7 +13,7 @@ from dealer_agent.leads.consent import EMAIL, channels_of
 from dealer_agent.leads.records import Addition, LeadContent, RequestedVisit, StoredLead, VisitRecord
 from dealer_agent.leads.timetable import Timetable
 from dealer_agent.storage.deliveries.outbox import enqueue, waiting
-from dealer_agent.storage.leads.quarantine import hold
+from dealer_agent.storage.leads.quarantine import quarantine_lead
 from dealer_agent.storage.leads.stored_leads import append_to_lead, get_lead
 from dealer_agent.storage.transaction import Transaction
 
@@ -62,11 +62,11 @@ class Notifications:
 
         With `kind` None, only the channels to CRMs get it: neither the staff nor the customer. Returns whether the
         customer gets a mail: only about a visit with a time, if mails are configured and consent allows them. Sends
-        nothing if the customer is erased, or the lead is held in quarantine.
+        nothing if the customer is erased, or the lead waits in quarantine or was refused there.
         """
         lead = get_lead(self.tx, visit.lead_id)
         assert lead is not None, "a visit belongs to a lead"
-        if lead.lead.customer is None or lead.lead.is_held:
+        if lead.lead.customer is None or lead.lead.is_kept_from_staff:
             return False
         timetable = self.context.timetable
         rooftop = timetable.rooftop(visit.rooftop) or timetable.first
@@ -88,7 +88,7 @@ class Notifications:
         addition = msgspec.json.encode(Addition(appointment=RequestedVisit(request, visit.read_reply())))
         event_id = append_to_lead(self.tx, visit.lead_id, addition)
         if quarantined:
-            hold(self.tx, visit.lead_id)
+            quarantine_lead(self.tx, visit.lead_id)
         return notify and self.notify("confirm", visit, event_id)
 
     def may_mail(self, lead: StoredLead) -> bool:

@@ -66,15 +66,15 @@ def rooftops_of(request: ConsoleRequest) -> tuple[str, ...]:
     return () if request.member is None else tuple(request.member.rooftops)
 
 
-def sees_lead(request: ConsoleRequest, rooftop: str, *, is_held: bool) -> bool:
-    """Whether the person may see a lead. Nobody gets one that is held in quarantine, except those who decide."""
-    return request.sees(rooftop) and (not is_held or request.may(Act.DECIDE_QUARANTINE))
+def sees_lead(request: ConsoleRequest, rooftop: str, *, is_kept_from_staff: bool) -> bool:
+    """Whether the person may see a lead. One in quarantine only those see who decide about it."""
+    return request.sees(rooftop) and (not is_kept_from_staff or request.may(Act.DECIDE_QUARANTINE))
 
 
 def require_lead(request: ConsoleRequest, tx: Transaction, lead_id: str) -> LeadFacts:
     """The facts of a lead that the person may see. Ends the page with 404 for any other."""
     facts = read_facts(tx, lead_id)
-    if facts is None or not sees_lead(request, facts.rooftop, is_held=facts.is_held):
+    if facts is None or not sees_lead(request, facts.rooftop, is_kept_from_staff=facts.is_kept_from_staff):
         not_found(NO_LEAD)
     return facts
 

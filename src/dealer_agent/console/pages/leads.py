@@ -122,7 +122,7 @@ def filter_of(request: ConsoleRequest, chosen: Mapping[str, str]) -> LeadFilter:
         mark=next((each for each in LEAD_MARKS if each == mark), None),
         caller=_caller(agent),
         rooftops=rooftops_of(request),
-        held=state == QUARANTINE,
+        quarantined=state == QUARANTINE,
     )
 
 

@@ -12,7 +12,7 @@ from dealer_agent.dealers.routing import notices_of, visit_cancelled_notices
 from dealer_agent.leads.consent_events import EVEN_EXPIRED, WITHDRAWN, WITHDRAWN_ELSEWHERE, channels_allowed
 from dealer_agent.storage.deliveries.outbox import Receiver, WaitingDelivery, enqueue, waiting
 from dealer_agent.storage.deliveries.sent_deliveries import copies
-from dealer_agent.storage.leads.quarantine import is_held
+from dealer_agent.storage.leads.quarantine import is_kept_from_staff
 from dealer_agent.storage.leads.stored_leads import newest_leads_of
 from dealer_agent.storage.leads.visits import Booked, booked_visits
 from dealer_agent.storage.privacy.consents import (
@@ -138,12 +138,12 @@ def erase(tx: Transaction, lead_id: str, profile: Profile, *, consent_too: bool)
     """Erases the customer of a lead (`erasure.erase_lead`), and sends the notices that the profile asks for.
 
     A notice asks the receivers of the lead to erase it. Another notice tells the staff of a rooftop which visits were
-    cancelled; there is none if the lead is held in quarantine and nobody got it. Returns None if there was no customer
-    data to erase.
+    cancelled. There is none if the lead waits in quarantine, or was refused there, and nobody got it. Returns None if
+    there was no customer data to erase.
     """
     visits = tuple(booked for booked in booked_visits(tx, [lead_id]) if booked.starts_at > tx.now)
     received = copies(tx, lead_id)
-    nobody_knows = not received and is_held(tx, lead_id)
+    nobody_knows = not received and is_kept_from_staff(tx, lead_id)
     if not erase_lead(tx, lead_id, consent_too=consent_too):
         return None
     being_sent = {

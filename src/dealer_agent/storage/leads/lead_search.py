@@ -19,7 +19,7 @@ from dealer_agent.leads.records import Addition, LeadRecord
 from dealer_agent.leads.statuses import WAITING, Mark
 from dealer_agent.protocol.requests import Customer, VehicleOfInterest
 from dealer_agent.storage.deliveries.outbox import State
-from dealer_agent.storage.leads.stored_leads import IS_BEFORE, LIST_HELD, LIST_LEADS, find_leads_of, leads_in
+from dealer_agent.storage.leads.stored_leads import IS_BEFORE, LIST_LEADS, LIST_QUARANTINED, find_leads_of, leads_in
 from dealer_agent.storage.schema import lead_events, leads, outbox
 from dealer_agent.storage.statements import of_dealer, of_leads, same_lead, shown_to_staff
 from dealer_agent.storage.transaction import Transaction
@@ -95,7 +95,7 @@ FIND_IN_STATE = (
 )
 
 # A literal: a partial index has the leads that wait.
-FIND_HELD = (
+FIND_QUARANTINED = (
     select(leads.c.lead_id)
     .where(of_dealer(leads), leads.c.quarantine == literal_column(f"'{WAITING}'"))
     .limit(bindparam("most"))
@@ -121,7 +121,7 @@ COUNT_UNMARKED_OF = COUNT_UNMARKED.where(_OF_ROOFTOPS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeadFilter:
-    """Which leads to find: with `held` those that wait in quarantine, else those that are not held there.
+    """Which leads to find. With `quarantined`, those that wait in quarantine; else, those that staff may see.
 
     `text` is what a lead contains, and `contact` the same as a normalised contact point.
     `before` is the id of a lead; only older ones are found. `since` is included, `until` is not. `caller` is the
@@ -138,7 +138,7 @@ class LeadFilter:
     mark: Mark | Literal["none"] | None = None
     caller: str | None = None
     rooftops: tuple[str, ...] = ()
-    held: bool = False
+    quarantined: bool = False
 
 
 class FoundLeads(NamedTuple):
@@ -200,8 +200,8 @@ def _few(tx: Transaction, search: LeadFilter) -> list[str] | None:
 
     Otherwise the databases would look at all leads, newest first, to find a few old ones.
     """
-    if search.held:
-        lead_ids = list(tx.execute(FIND_HELD, {"most": FEW + 1}).scalars())
+    if search.quarantined:
+        lead_ids = list(tx.execute(FIND_QUARANTINED, {"most": FEW + 1}).scalars())
     elif search.state in ("waiting", "undeliverable", "dropped"):
         lead_ids = list(tx.execute(FIND_IN_STATE, {"state": search.state, "most": FEW + 1}).scalars())
     else:
@@ -213,7 +213,7 @@ def _page(
     tx: Transaction, search: LeadFilter, before: str | None, limit: int, ids: Sequence[str] | None = None
 ) -> list[LeadRecord]:
     """The newest leads that are older than `before`. With `ids`, only these."""
-    statement = (LIST_HELD if search.held else LIST_LEADS).where(*_RECEIVED)
+    statement = (LIST_QUARANTINED if search.quarantined else LIST_LEADS).where(*_RECEIVED)
     if before is not None:
         statement = statement.where(IS_BEFORE)
     if search.state == "erased":

@@ -13,7 +13,7 @@ from dealer_agent.storage.transaction import Transaction
 
 
 class LeadCounts(NamedTuple):
-    """Leads and visits of a period, without those that are held in quarantine.
+    """Leads and visits of a period, without those in quarantine.
 
     A visit that was moved counts once. `confirmed` visits had a time.
     """

@@ -47,12 +47,12 @@ _WAITS = (of_dealer(leads), leads.c.quarantine == literal_column(f"'{WAITING}'")
 _BY_WAIT = (leads.c.quarantined_at, leads.c.lead_id)
 _OF_CALLER = leads.c.caller.is_not_distinct_from(bindparam("caller", type_=ExternalText))
 
-HOLD = Prepared(
+QUARANTINE = Prepared(
     update(leads)
     .where(of_lead(leads), or_(leads.c.quarantine.is_(None), leads.c.quarantine != WAITING))
     .values(
         quarantine=WAITING,
-        # Nobody got what was refused, so the time since which it is held stays.
+        # Nobody got what was refused, so the time since which the lead waits stays.
         quarantined_at=case(
             (leads.c.quarantine == REFUSED, leads.c.quarantined_at), else_=bindparam("at", type_=UtcTime)
         ),
@@ -98,15 +98,15 @@ DECIDE = (
     )
 )
 
-DELETE_HELD_ADDITIONS = delete(lead_events).where(of_lead(lead_events), lead_events.c.at >= bindparam("since"))
+DELETE_ADDITIONS = delete(lead_events).where(of_lead(lead_events), lead_events.c.at >= bindparam("since"))
 
 
-def hold(tx: Transaction, lead_id: str) -> None:
+def quarantine_lead(tx: Transaction, lead_id: str) -> None:
     """Lets a lead wait in quarantine, from now on. One that waits or was refused keeps its time."""
-    HOLD.write(tx, {"of_lead": lead_id, "at": tx.now})
+    QUARANTINE.write(tx, {"of_lead": lead_id, "at": tx.now})
 
 
-def is_held(tx: Transaction, lead_id: str) -> bool:
+def is_kept_from_staff(tx: Transaction, lead_id: str) -> bool:
     """Whether a lead waits in quarantine, or was refused there."""
     return tx.execute(READ_STATE, {"of_lead": lead_id}).scalar() in (WAITING, REFUSED)
 
@@ -154,6 +154,6 @@ def decide(
     return tx.execute(DECIDE, decided).rowcount == 1
 
 
-def delete_held_additions(tx: Transaction, lead_id: str, since: datetime) -> None:
+def delete_additions(tx: Transaction, lead_id: str, since: datetime) -> None:
     """Deletes what was added to a lead while it waited."""
-    tx.execute(DELETE_HELD_ADDITIONS, {"of_lead": lead_id, "since": since})
+    tx.execute(DELETE_ADDITIONS, {"of_lead": lead_id, "since": since})

@@ -100,9 +100,9 @@ FIND_WITHDRAWN = Prepared(
     )
 )
 
-HELD = ("quarantine", "quarantined_at")
-NEW_LEAD = tuple(name for name in LeadRecord.__dataclass_fields__ if name not in (*HELD, "erased_at", "mark"))
-"""The columns of a new lead. All others are empty; a lead in quarantine also has those of HELD."""
+QUARANTINED = ("quarantine", "quarantined_at")
+NEW_LEAD = tuple(name for name in LeadRecord.__dataclass_fields__ if name not in (*QUARANTINED, "erased_at", "mark"))
+"""The columns of a new lead. All others are empty; a lead in quarantine also has those of QUARANTINED."""
 
 
 def _add_lead(names: Iterable[str]) -> Prepared:
@@ -110,7 +110,7 @@ def _add_lead(names: Iterable[str]) -> Prepared:
     return Prepared(insert(leads).values({name: bindparam(name) for name in ("dealer_id", *names)}))
 
 
-ADD_LEAD, ADD_HELD_LEAD = _add_lead(NEW_LEAD), _add_lead((*NEW_LEAD, *HELD))
+ADD_LEAD, ADD_QUARANTINED_LEAD = _add_lead(NEW_LEAD), _add_lead((*NEW_LEAD, *QUARANTINED))
 ADD_CONTACT = Prepared(upsert(lead_contacts, "NOTHING"))
 ADD_EVENT = insert(lead_events)
 ADD_REFUSAL = insert(refusals)
@@ -124,7 +124,9 @@ _NEWEST_FIRST = LEADS_OF_DEALER.order_by(leads.c.received_at.desc(), leads.c.lea
 LIST_LEADS = _NEWEST_FIRST.where(shown_to_staff(leads))
 
 # A literal: a partial index has the leads that wait.
-LIST_HELD = _NEWEST_FIRST.where(leads.c.quarantine == literal_column(f"'{WAITING}'"), leads.c.erased_at.is_(None))
+LIST_QUARANTINED = _NEWEST_FIRST.where(
+    leads.c.quarantine == literal_column(f"'{WAITING}'"), leads.c.erased_at.is_(None)
+)
 
 _other = leads.alias("other")
 
@@ -157,8 +159,8 @@ class LeadFacts(NamedTuple):
     erased_at: datetime | None
 
     @property
-    def is_held(self) -> bool:
-        """Whether nobody gets it: it waits in quarantine, or was refused there."""
+    def is_kept_from_staff(self) -> bool:
+        """Whether the lead waits in quarantine, or was refused there."""
         return self.quarantine in (WAITING, REFUSED)
 
 
@@ -204,7 +206,7 @@ def find_duplicate(
     """The first lead since `since` with any of `contacts` and the same vehicle, or without a vehicle in both.
 
     `contacts` are contact points (normalised) or senders. It never finds a lead whose customer is erased. With
-    FIND_SHOWN, it finds none that is held in quarantine.
+    FIND_SHOWN, it finds none that waits in quarantine or was refused there.
     """
     vehicle_keys = _vehicle_keys(tx, vehicle_key)
     rows = [
@@ -272,7 +274,7 @@ def record_lead(
     if lead.quarantine is None:
         ADD_LEAD.add(tx, row)
     else:
-        ADD_HELD_LEAD.add(tx, row | {name: getattr(lead, name) for name in HELD})
+        ADD_QUARANTINED_LEAD.add(tx, row | {name: getattr(lead, name) for name in QUARANTINED})
     record_contacts(tx, lead, contacts, vehicle_key)
     if consent.customer is None:
         consent = replace(consent, customer=lead.customer)
