@@ -21,7 +21,7 @@ from dealer_agent.delivery.outlets.folder import UNFINISHED, FolderOutlet
 from dealer_agent.delivery.outlets.http import HttpOutlet
 from dealer_agent.delivery.outlets.mail import CrmMailOutlet
 from dealer_agent.storage.errors import AlreadyStored, DatabaseBusy, LeaseLost
-from dealer_agent.storage.leads.lead_job import Job
+from dealer_agent.storage.leads.lead_write import WriteFunction
 
 pytestmark = pytest.mark.outside_protocol("deliveries of several processes")
 
@@ -74,7 +74,7 @@ def attempt(outlet: MakePlace, folder: Path, renewal: Callable[[Place], None]) -
     async def run() -> list[Any]:
         async with outlet(folder) as place:
 
-            async def write(_: Job[None]) -> None:
+            async def write(_: WriteFunction[None]) -> None:
                 renewal(place)
 
             sent = parcel()

@@ -58,7 +58,7 @@ class Group:
         plain = lead | {"consent": lead["consent"] | {"granted_at": "2026-03-01T00:00:00Z"}}
         typed = msgspec.convert(plain, LeadSubmitRequest)
         intake = LeadIntake(profile, self._desk.writer, confirms_by_mail=False)
-        job = intake.lead_job(PreparedLead.of(typed, plain, caller_with(token), b""), EMPTY_LOT, NOW)
+        job = intake.write_of_lead(PreparedLead.of(typed, plain, caller_with(token), b""), EMPTY_LOT, NOW)
 
         def run(tx: Transaction) -> object:
             answer = job(tx)

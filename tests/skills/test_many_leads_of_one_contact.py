@@ -24,7 +24,7 @@ from dealer_agent.protocol.skill import LeadSubmitRequest
 from dealer_agent.storage.columns import microseconds
 from dealer_agent.storage.deliveries.outbox import list_deliveries
 from dealer_agent.storage.deliveries.sent_deliveries import count_mails_before
-from dealer_agent.storage.leads.lead_job import Job
+from dealer_agent.storage.leads.lead_write import WriteFunction
 from dealer_agent.storage.leads.stored_leads import get_lead
 from dealer_agent.storage.privacy.consents import verify_chain
 from dealer_agent.storage.schema import metadata
@@ -64,10 +64,10 @@ def cost(tx: Transaction, work: Callable[[Transaction], object]) -> int:
     return int(tx.connection.execute(read).scalar_one() - before)
 
 
-def job_of(at: IntakeSetup, lead: dict[str, Any], token: str | None) -> Job[Any]:
+def job_of(at: IntakeSetup, lead: dict[str, Any], token: str | None) -> WriteFunction[Any]:
     plain = lead | {"consent": lead["consent"] | {"granted_at": "2026-03-01T00:00:00Z"}}
     typed = msgspec.convert(plain, LeadSubmitRequest)
-    return at.intake.lead_job(PreparedLead.of(typed, plain, caller_with(token), b""), EMPTY_LOT, SOON)
+    return at.intake.write_of_lead(PreparedLead.of(typed, plain, caller_with(token), b""), EMPTY_LOT, SOON)
 
 
 def fill(at: IntakeSetup, found_by: list[str], token: str | None) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from dealer_agent.storage.leads import lead_queue
-from dealer_agent.storage.leads.lead_job import SubmittedJob
 from dealer_agent.storage.leads.lead_queue import GROUP, RETRIES, SHARED_GROUP, LeadQueue
+from dealer_agent.storage.leads.lead_write import LeadWrite
 from dealer_agent.storage.transaction import OneCipher
 
 pytestmark = pytest.mark.requirement("fair-share")
@@ -46,7 +46,7 @@ def queue(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> LeadQueue:
 def add(queue: LeadQueue, clock: Clock, dealer_id: str, count: int = 1, seconds: float = 5.0) -> None:
     for _ in range(count):
         future: Future[Any] = Future()
-        queue.add(SubmittedJob(dealer_id, lambda _: None, None, OneCipher(None), future, None, seconds, clock.now))
+        queue.add(LeadWrite(dealer_id, lambda _: None, None, OneCipher(None), future, None, seconds, clock.now))
 
 
 def group(queue: LeadQueue) -> Counter[str]:
@@ -96,7 +96,7 @@ def test_a_group_has_at_most_one_lead_of_each_of_many_dealers(queue: LeadQueue, 
 
 def set_apart(queue: LeadQueue) -> tuple[Counter[str], int]:
     """Sets the dealers of the next group apart, but "other". Returns the group, and how many jobs are too old."""
-    by_dealer: dict[str, list[SubmittedJob[Any]]] = {}
+    by_dealer: dict[str, list[LeadWrite[Any]]] = {}
     for job in queue.next_group():
         by_dealer.setdefault(job.dealer_id, []).append(job)
     found = Counter({dealer_id: len(jobs) for dealer_id, jobs in by_dealer.items()})

@@ -175,12 +175,12 @@ def test_a_move_of_a_row_that_another_has_changed_is_refused(store: Store) -> No
 def test_a_connection_collects_only_within_the_block(store: Store) -> None:
     broken = Prepared(select(NOWHERE.c.name))
     with store.write(DEALER) as tx:
-        run_without_parameters(tx.connection, "SAVEPOINT job")
+        run_without_parameters(tx.connection, "SAVEPOINT lead_write")
         with collect_rows(tx.connection):
             ADD.add(tx, unit("lost"))
             with pytest.raises(StorageError):
                 broken.read(tx, {})
-        run_without_parameters(tx.connection, "ROLLBACK TO SAVEPOINT job")
+        run_without_parameters(tx.connection, "ROLLBACK TO SAVEPOINT lead_write")
         ADD.add(tx, unit("kept"))
     with store.read(DEALER) as tx:
         assert tx.connection.execute(select(units.c.vehicle_id)).scalars().all() == ["kept"]

@@ -19,7 +19,7 @@ from dealer_agent.storage.errors import DealerExists, DealerUnknown, TokenRevoke
 from dealer_agent.storage.installation import dealer_registry as registry
 from dealer_agent.storage.installation.dealer_registry import count_rows, require_removed
 from dealer_agent.storage.jobs import add_jobs
-from dealer_agent.storage.leads.lead_job import Buyer
+from dealer_agent.storage.leads.lead_write import Buyer
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.tokens import create_token, revoke_token
 

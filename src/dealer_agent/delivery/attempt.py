@@ -28,7 +28,7 @@ from dealer_agent.storage.deliveries import outbox
 from dealer_agent.storage.deliveries.outbox import DueDelivery
 from dealer_agent.storage.deliveries.sent_deliveries import StoredDocument, renew
 from dealer_agent.storage.errors import AlreadyStored, LeaseLost
-from dealer_agent.storage.leads.lead_job import Job
+from dealer_agent.storage.leads.lead_write import WriteFunction
 from dealer_agent.storage.leads.outcomes import note_bounce
 from dealer_agent.storage.transaction import Transaction
 
@@ -112,13 +112,13 @@ def _give_up_bounced(tx: Transaction, delivery: DueDelivery, **stored: Any) -> N
 class Lease:
     """The lease of a delivery, for `seconds` from each renewal. `new_document` is that of a first attempt.
 
-    `write` executes a job of the lead writer. `may_have_left`: some of the document may have left.
+    `write` runs a function in a transaction of the lead writer. `may_have_left`: some of the document may have left.
     """
 
     delivery: DueDelivery
     seconds: float
     new_document: StoredDocument | None
-    write: Callable[[Job[None]], Awaitable[None]]
+    write: Callable[[WriteFunction[None]], Awaitable[None]]
     may_have_left: bool = False
     _renewed_at: list[float] = field(default_factory=list)
     _longest: float = 0.0
@@ -156,7 +156,7 @@ class Lease:
 def lease_outside_queue(delivery: DueDelivery) -> Lease:
     """The lease of a delivery that is not in the database: no other process can send it."""
 
-    async def write(_: Job[None]) -> None:
+    async def write(_: WriteFunction[None]) -> None:
         pass
 
     return Lease(delivery, LONGEST_LEASE_SECONDS, None, write)

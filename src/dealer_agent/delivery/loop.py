@@ -33,8 +33,8 @@ from dealer_agent.storage.deliveries import outbox
 from dealer_agent.storage.deliveries.outbox import DueDelivery, Receiver
 from dealer_agent.storage.deliveries.sent_deliveries import StoredDocument
 from dealer_agent.storage.errors import DatabaseFailure, DealerUnknown, KeyMissing, LeaseLost, StorageError, WrongKey
-from dealer_agent.storage.leads.lead_job import Job
 from dealer_agent.storage.leads.lead_record import LeadToDeliver
+from dealer_agent.storage.leads.lead_write import WriteFunction
 from dealer_agent.storage.leads.lead_writer import STORE_SECONDS, LeadWriter
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import OpenSpan, Transaction, current_span
@@ -430,10 +430,14 @@ class DeliveryLoop:
             await asyncio.sleep(RECORD_AGAIN_SECONDS)
 
     async def _write(
-        self, dealer_id: str, job: Job[Result], now: datetime | None = None, seconds: float = STORE_SECONDS
+        self,
+        dealer_id: str,
+        function: WriteFunction[Result],
+        now: datetime | None = None,
+        seconds: float = STORE_SECONDS,
     ) -> Result:
         await asyncio.sleep(TURN_SECONDS - asyncio.get_running_loop().time() % TURN_SECONDS)
-        return await asyncio.shield(asyncio.wrap_future(self.writer.submit(dealer_id, job, now, seconds=seconds)))
+        return await asyncio.shield(asyncio.wrap_future(self.writer.submit(dealer_id, function, now, seconds=seconds)))
 
     async def _finish(self) -> None:
         """Waits for the deliveries in progress, and cancels those that take longer than STOP_SECONDS."""

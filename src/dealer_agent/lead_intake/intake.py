@@ -1,4 +1,4 @@
-"""Accepts leads: each one is a job of the process's only writer (docs/protocol.md#lead-submit)."""
+"""Accepts leads: each one is a write of the process's only writer (docs/protocol.md#lead-submit)."""
 
 import asyncio
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from dealer_agent.protocol.errors import InternalError, ProtocolError, RateLimit
 from dealer_agent.protocol.response_bodies import SkillResult
 from dealer_agent.protocol.responses import LeadStatus
 from dealer_agent.storage.errors import DealerBlocked, DealerUnknown, QueueFull, StorageError, StoreClosed, TokenRevoked
-from dealer_agent.storage.leads.lead_job import Buyer, Job, Seeks, result_in_time
+from dealer_agent.storage.leads.lead_write import Buyer, Seeks, WriteFunction, result_in_time
 from dealer_agent.storage.leads.lead_writer import LeadWriter
 from dealer_agent.storage.leads.stored_leads import record_refusal
 from dealer_agent.storage.store import Store
@@ -73,9 +73,9 @@ class LeadIntake:
         raises the errors of `LeadTransaction.store`, AppointmentTimeUnavailable for a lead that is stored without a
         time, and StorageError: DealerUnknown if the dealer is not served any more, TokenRevoked for a revoked token.
         """
-        job = self.lead_job(lead, catalogue, now)
+        function = self.write_of_lead(lead, catalogue, now)
         try:
-            answer = await self.write(job, lead.caller, now, seconds, lambda tx: keys_of_lead(tx, lead))
+            answer = await self.write(function, lead.caller, now, seconds, lambda tx: keys_of_lead(tx, lead))
         except (DealerUnknown, TokenRevoked, RateLimited):
             self._on_result("refused")
             raise
@@ -89,14 +89,16 @@ class LeadIntake:
         return answer
 
     async def write(
-        self, job: Job[Result], caller: Caller, now: datetime, seconds: float, seeks: Seeks | None = None
+        self, function: WriteFunction[Result], caller: Caller, now: datetime, seconds: float, seeks: Seeks | None = None
     ) -> Result:
-        """The result of a job that a request needs, when it is durable. Raises as `submit`, and the errors of the job.
+        """The result of a write that a request needs, when it is durable. Raises as `submit` and as `function`.
 
-        A job that waits for the database for `seconds` is cancelled. `seeks` returns the keys that it looks for.
+        A write that waits for the database for `seconds` is cancelled. `seeks` returns the keys that it looks for.
         """
         try:
-            submitted = self._writer.submit(self._context.profile.id, job, now, Buyer(caller.token_id), seeks=seeks)
+            submitted = self._writer.submit(
+                self._context.profile.id, function, now, Buyer(caller.token_id), seeks=seeks
+            )
             return await _in_time(submitted, seconds)
         except QueueFull:
             raise RateLimited(RETRY_SECONDS, because="Too many requests wait for the dealer's database.") from None
@@ -104,8 +106,10 @@ class LeadIntake:
             structlog.get_logger().error("request not stored", dealer=self._context.profile.id, problem=str(failure))
             raise InternalError(NOT_STORED) from None
 
-    def lead_job(self, lead: PreparedLead, catalogue: Catalogue, now: datetime) -> Job[SkillResult | ProtocolError]:
-        """The job that stores a lead. Raises ProtocolError for a lead to refuse, if it has no idempotency key."""
+    def write_of_lead(
+        self, lead: PreparedLead, catalogue: Catalogue, now: datetime
+    ) -> WriteFunction[SkillResult | ProtocolError]:
+        """The function that stores a lead. Raises ProtocolError for a lead to refuse, if it has no idempotency key."""
         accepted = accept_lead(lead, catalogue, now) if lead.request.idempotency_key is UNSET else None
         return lambda tx: LeadTransaction(tx, self._context, catalogue, lead, accepted).store()
 
@@ -173,7 +177,7 @@ def _result_of(answer: SkillResult | ProtocolError) -> str:
 
 
 async def _in_time(stored: Future[Result], seconds: float) -> Result:
-    """The result of the lead writer. After `seconds` the job is cancelled, unless it has begun: then waits again."""
+    """The result of the lead writer. After `seconds` the write is cancelled, unless it has begun: then waits again."""
     waiting = asyncio.wrap_future(stored)
     try:
         async with asyncio.timeout(seconds):

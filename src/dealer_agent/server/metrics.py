@@ -54,7 +54,7 @@ CONFIRMED = "dealer_agent_snapshot_confirmed_timestamp_seconds"
 STOCK_REVISION = "dealer_agent_stock_revision"
 FEED = "dealer_agent_feed_imported_timestamp_seconds"
 LEADS = "dealer_agent_leads_total"
-WRITER_JOBS = "dealer_agent_lead_writer_waiting_jobs"
+WRITER_WAITING = "dealer_agent_lead_writer_waiting_jobs"
 WRITER_SECONDS = "dealer_agent_lead_writer_wait_seconds"
 DELIVERIES = "dealer_agent_delivery_results_total"
 UNSENT = "dealer_agent_unsent_deliveries"
@@ -113,8 +113,8 @@ FAMILIES: dict[str, Family] = {
         "of an idempotency key), refused, failed (it could not be stored).",
         ("dealer", "result"),
     ),
-    WRITER_JOBS: Family("gauge", "The jobs that wait for the lead writer."),
-    WRITER_SECONDS: Family("histogram", "How long a job waited for the lead writer, in seconds."),
+    WRITER_WAITING: Family("gauge", "The writes that wait for the lead writer."),
+    WRITER_SECONDS: Family("histogram", "How long a write waited for the lead writer, in seconds."),
     DELIVERIES: Family(
         "counter",
         "Attempts to deliver a lead or a notice, by kind of channel. result is sent, failed (it is tried again), "
@@ -246,7 +246,7 @@ class WorkerMetrics:
         self._counters.setdefault(Series(name, labels), [0.0])[0] += 1
 
     def note_wait(self, seconds: float) -> None:
-        """Counts a job of the lead writer, which calls this in its thread. No other thread may."""
+        """Counts a write of the lead writer, which calls this in its thread. No other thread may."""
         observe(self.writer_wait, seconds)
 
     def readings(self) -> Readings:

@@ -1,6 +1,6 @@
 """See, move or cancel a visit, or withdraw consent, by a link in a mail (docs/protocol.md#customer-links).
 
-Reading runs in a thread. Each change is a job of the process's writer, under the dealer's lock, so two changes cannot
+Reading runs in a thread. Each change is a write of the process's writer, under the dealer's lock, so two changes cannot
 book the same place.
 """
 
@@ -23,8 +23,8 @@ from dealer_agent.leads.wording import listing_words
 from dealer_agent.protocol.requests import Appointment, AppointmentType
 from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.storage.deliveries.notices import withdraw as withdraw_consent
-from dealer_agent.storage.leads.lead_job import Buyer, Job, result_in_time
 from dealer_agent.storage.leads.lead_record import lead_details
+from dealer_agent.storage.leads.lead_write import Buyer, WriteFunction, result_in_time
 from dealer_agent.storage.leads.lead_writer import LeadWriter
 from dealer_agent.storage.leads.visits import busy_quarters, vehicle_quarters
 from dealer_agent.storage.privacy.consents import allowed_channels
@@ -91,10 +91,10 @@ class CustomerActions:
         Returns the id and the end of the new visit. Raises TimeNotFree, and the errors of `cancel`.
         """
 
-        def job(tx: Transaction) -> VisitRecord:
+        def change(tx: Transaction) -> VisitRecord:
             return CustomerChanges(tx, self._context).move(target.lead_id, target.appointment_id, start)
 
-        moved = await self._write(job, now, seconds)
+        moved = await self._write(change, now, seconds)
         assert moved.ends_at is not None, "a moved visit has a time"
         return moved.appointment_id, moved.ends_at
 
@@ -106,7 +106,7 @@ class CustomerActions:
         Raises the errors of `cancel`, and VisitIsOver only if the customer was erased.
         """
 
-        def job(tx: Transaction) -> None:
+        def change(tx: Transaction) -> None:
             lead_of_customer(tx, target.lead_id)
             chosen = sorted(allowed_channels(tx, target.lead_id, EVEN_EXPIRED).intersection(channels))
             if chosen:
@@ -120,7 +120,7 @@ class CustomerActions:
                     known_by=(EMAIL_PREFIX,),
                 )
 
-        await self._write(job, now, seconds)
+        await self._write(change, now, seconds)
 
     def _see(self, target: LinkTarget, now: datetime) -> CustomerVisit:
         """What the page behind a link shows. `ended` says why nothing can be changed any more."""
@@ -166,8 +166,8 @@ class CustomerActions:
         free = free_slots(asked.duration, plan, others, now, until)
         return tuple(islice((slot for slot in free if slot.start != visit.starts_at), MOST_TIMES))
 
-    async def _write(self, job: Job[Result], now: datetime, seconds: float) -> Result:
-        """Runs a job of the lead writer. After `seconds` it cancels the job and raises TimeoutError."""
-        result = await result_in_time(self._writer.submit(self._dealer_id, job, now, Buyer()), seconds)
+    async def _write(self, function: WriteFunction[Result], now: datetime, seconds: float) -> Result:
+        """Runs a function in the lead writer. After `seconds` it cancels the write and raises TimeoutError."""
+        result = await result_in_time(self._writer.submit(self._dealer_id, function, now, Buyer()), seconds)
         self._on_stored()
         return result
