@@ -33,7 +33,7 @@ TABLES = (leads, lead_contacts, consent_events, outbox, idempotency)
 
 
 class SampleFailureError(Exception):
-    """Something that a job raises."""
+    """Something that a write raises."""
 
 
 class Group:
@@ -43,8 +43,8 @@ class Group:
         self._desk = intake
         self.futures: list[Future[Any]] = []
 
-    def add(self, job: Callable[[Transaction], object], dealer_id: str = PROFILE.id) -> None:
-        self.futures.append(self._desk.writer.submit(dealer_id, job, NOW))
+    def add(self, write: Callable[[Transaction], object], dealer_id: str = PROFILE.id) -> None:
+        self.futures.append(self._desk.writer.submit(dealer_id, write, NOW))
 
     def take(
         self,
@@ -54,14 +54,14 @@ class Group:
         token: str | None = TOKEN,
         profile: Profile = PROFILE,
     ) -> None:
-        """Adds a lead; `after` runs at the end of its job."""
+        """Adds a lead; `after` runs at the end of its write."""
         plain = lead | {"consent": lead["consent"] | {"granted_at": "2026-03-01T00:00:00Z"}}
         typed = msgspec.convert(plain, LeadSubmitRequest)
         intake = LeadIntake(profile, self._desk.writer, confirms_by_mail=False)
-        job = intake.write_of_lead(PreparedLead.of(typed, plain, caller_with(token), b""), EMPTY_LOT, NOW)
+        write = intake.write_of_lead(PreparedLead.of(typed, plain, caller_with(token), b""), EMPTY_LOT, NOW)
 
         def run(tx: Transaction) -> object:
-            answer = job(tx)
+            answer = write(tx)
             after()
             return answer
 

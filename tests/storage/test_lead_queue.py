@@ -1,4 +1,4 @@
-"""Which jobs the lead writer takes together, and when it tries those of blocked dealers again."""
+"""Which writes the lead writer takes together, and when it tries those of blocked dealers again."""
 
 from collections import Counter
 from concurrent.futures import Future
@@ -50,7 +50,7 @@ def add(queue: LeadQueue, clock: Clock, dealer_id: str, count: int = 1, seconds:
 
 
 def group(queue: LeadQueue) -> Counter[str]:
-    return Counter(job.dealer_id for job in queue.next_group())
+    return Counter(write.dealer_id for write in queue.next_group())
 
 
 def test_one_dealer_alone_has_whole_groups(queue: LeadQueue, clock: Clock) -> None:
@@ -95,17 +95,17 @@ def test_a_group_has_at_most_one_lead_of_each_of_many_dealers(queue: LeadQueue, 
 
 
 def set_apart(queue: LeadQueue) -> tuple[Counter[str], int]:
-    """Sets the dealers of the next group apart, but "other". Returns the group, and how many jobs are too old."""
+    """Sets the dealers of the next group apart, but "other". Returns the group, and how many writes are too old."""
     by_dealer: dict[str, list[LeadWrite[Any]]] = {}
-    for job in queue.next_group():
-        by_dealer.setdefault(job.dealer_id, []).append(job)
-    found = Counter({dealer_id: len(jobs) for dealer_id, jobs in by_dealer.items()})
+    for write in queue.next_group():
+        by_dealer.setdefault(write.dealer_id, []).append(write)
+    found = Counter({dealer_id: len(writes) for dealer_id, writes in by_dealer.items()})
     by_dealer.pop("other", None)
-    old = sum(len(queue.set_apart(dealer_id, jobs, waited=False)) for dealer_id, jobs in by_dealer.items())
+    old = sum(len(queue.set_apart(dealer_id, writes, waited=False)) for dealer_id, writes in by_dealer.items())
     return found, old
 
 
-def test_jobs_of_a_blocked_dealer_wait_apart_in_longer_and_longer_pauses_until_they_are_too_old(
+def test_writes_of_a_blocked_dealer_wait_apart_in_longer_and_longer_pauses_until_they_are_too_old(
     queue: LeadQueue, clock: Clock
 ) -> None:
     begun, pauses, refused = clock.now, [], 0

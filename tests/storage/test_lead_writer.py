@@ -37,21 +37,21 @@ from dealer_agent.storage.transaction import Transaction
 
 
 class SampleFailureError(Exception):
-    """Something that a job raises."""
+    """Something that a write raises."""
 
 
 class Guard:
-    """A job that keeps the writer busy, so that what is submitted meanwhile becomes one group."""
+    """A write that keeps the writer busy, so that what is submitted meanwhile becomes one group."""
 
     def __init__(self, writer: LeadWriter, dealer_id: str = DEALER) -> None:
         self._open = threading.Event()
         entered = threading.Event()
 
-        def job(_: Transaction) -> None:
+        def write(_: Transaction) -> None:
             entered.set()
             assert self._open.wait(60)
 
-        self.future = writer.submit(dealer_id, job)
+        self.future = writer.submit(dealer_id, write)
         assert entered.wait(60)
 
     def open(self) -> None:
@@ -122,7 +122,7 @@ def test_what_waits_is_stored_in_one_transaction(store: Store, writer: LeadWrite
     assert len(set(seen)) == 1
 
 
-def test_a_failing_job_leaves_nothing_and_does_not_spoil_the_others(store: Store, writer: LeadWriter) -> None:
+def test_a_failing_write_leaves_nothing_and_does_not_spoil_the_others(store: Store, writer: LeadWriter) -> None:
     def half_way(tx: Transaction) -> None:
         storing("HALF")(tx)
         raise SampleFailureError
@@ -147,7 +147,7 @@ def test_a_failing_job_leaves_nothing_and_does_not_spoil_the_others(store: Store
     assert {each.lead_id for each in read(store, DEALER, list_leads, 10)} == {"BEFORE", "AFTER"}
 
 
-def test_a_job_whose_keys_cannot_be_made_does_not_spoil_the_others(database_url: str, store: Store) -> None:
+def test_a_write_whose_keys_cannot_be_made_does_not_spoil_the_others(database_url: str, store: Store) -> None:
     """Without a key, what needs none is still stored."""
     with Store.open(database_url) as without_key:
         writer = without_key.lead_writer()
@@ -164,7 +164,7 @@ def test_a_job_whose_keys_cannot_be_made_does_not_spoil_the_others(database_url:
 
 
 @sqlite_first()
-def test_jobs_of_one_dealer_see_what_the_one_before_stored(writer: LeadWriter) -> None:
+def test_writes_of_one_dealer_see_what_the_one_before_stored(writer: LeadWriter) -> None:
     def once(tx: Transaction, lead_id: str) -> str:
         earlier = find_duplicate(tx, ["sam@example.com"], None, MONDAY)
         return earlier or storing(lead_id)(tx)
@@ -176,11 +176,11 @@ def test_jobs_of_one_dealer_see_what_the_one_before_stored(writer: LeadWriter) -
 
 
 @sqlite_first()
-def test_a_job_that_met_a_key_already_stored_runs_once_more_and_finds_it(store: Store, writer: LeadWriter) -> None:
+def test_a_write_that_met_a_key_already_stored_runs_once_more_and_finds_it(store: Store, writer: LeadWriter) -> None:
     writer.submit(DEALER, storing("FIRST", idempotency=first_answer("k", reply=b"FIRST"))).result(60)
     runs = []
 
-    def job(tx: Transaction) -> bytes:
+    def write(tx: Transaction) -> bytes:
         runs.append(1)
         if len(runs) > 1:
             answer = find_idempotent(at_time(tx, MONDAY), "token", "k")
@@ -189,25 +189,25 @@ def test_a_job_that_met_a_key_already_stored_runs_once_more_and_finds_it(store: 
         storing("SECOND", idempotency=first_answer("k"))(tx)  # As if the look had come too early.
         return b"SECOND"
 
-    assert writer.submit(DEALER, job).result(60) == b"FIRST"
+    assert writer.submit(DEALER, write).result(60) == b"FIRST"
     assert read(store, DEALER, get_lead, "SECOND") is None
 
 
 @sqlite_first()
-def test_a_job_is_not_run_a_third_time(writer: LeadWriter) -> None:
+def test_a_write_is_not_run_a_third_time(writer: LeadWriter) -> None:
     runs = []
 
-    def job(tx: Transaction) -> None:
+    def write(tx: Transaction) -> None:
         runs.append(1)
         raise AlreadyStored("again")
 
     with pytest.raises(AlreadyStored):
-        writer.submit(DEALER, job).result(60)
+        writer.submit(DEALER, write).result(60)
     assert len(runs) == 2
 
 
 def test_no_lead_of_a_group_is_answered_when_the_disk_is_full(sqlite_url: str, tmp_path: Any) -> None:
-    """SQLite may roll back the whole transaction then, and with it what earlier jobs of the group stored."""
+    """SQLite may roll back the whole transaction then, and with it what earlier writes of the group stored."""
     make_current(sqlite_url)
     with Store.open(sqlite_url, CIPHER) as store:
         writer = store.lead_writer()

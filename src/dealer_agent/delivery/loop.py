@@ -1,7 +1,7 @@
 """The loop in every worker process that leases due deliveries, sends them and records the results.
 
 A dealer has a limited number of deliveries in progress, and so has each of its channels (`delivery.slots`). So a
-channel that hangs delays only its own leads. Leases and results are jobs of the process's writer, and share
+channel that hangs delays only its own leads. Leases and results are writes of the process's writer, and share
 transactions with new leads. If the process is killed, its leases expire.
 
 The loop of the other jobs (`jobs.loop`) could do this work, but leads and deliveries would cost more. Measured with two

@@ -33,7 +33,7 @@ class OpenSpan(Protocol):
 
 
 current_span: ContextVar[OpenSpan | None] = ContextVar("current_span", default=None)
-"""The span of the current task. A job that it gives to the lead writer belongs to it."""
+"""The span of the current task. A write that it gives to the lead writer belongs to it."""
 
 
 def dealer_parameter(statement: Executable) -> str:

@@ -4,11 +4,11 @@ SQLAlchemy, with its cache of compiled statements, executes 1,450 to 1,750 Pytho
 statement on SQLite, and this module 280 to 310 (4 to 5 µs). A lead adds six rows or more, and every other lead waits
 meanwhile. SQLAlchemy still provides the statement, the conversions and the transaction.
 
-A group of jobs collects the rows that it adds (`collect_rows`). They are written together, with one statement for each
+A group of writes collects the rows that it adds (`collect_rows`). They are stored together, with one statement for each
 table and one round trip, before any statement that could find them or depends on them. `Prepared.read` and `write`
 execute a statement at once. `add` and `move` collect rows.
 
-Most leads are of new customers. So a group looks for the keys of all its jobs first (`look_for`). A statement that
+Most leads are of new customers. So a group looks for the keys of all its writes first (`look_for`). A statement that
 reads rows by keys that are absent finds nothing, and is not executed.
 """
 

@@ -1,6 +1,6 @@
 """Stores and reads leads, and all that is stored with one (docs/protocol.md#lead-submit).
 
-A function that writes runs in a job of the `LeadWriter`: everything in one job is stored together or not at all.
+A function that writes runs in a write of the `LeadWriter`: everything in one write is stored together or not at all.
 Records hold plain data. Customer data is encrypted before it is stored, and decrypted when it is read.
 """
 
