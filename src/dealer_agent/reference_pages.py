@@ -23,11 +23,16 @@ class DocumentedSetting(NamedTuple):
 
 
 class SettingsSection(NamedTuple):
-    """A section of `dealer.toml`. `path` has its keys; one in capital letters stands for any. `repeated`: `[[...]]`."""
+    """A section of `dealer.toml`. `path` has its keys and placeholders. `repeated`: `[[...]]`."""
 
     path: tuple[str, ...]
     repeated: bool
     settings: tuple[DocumentedSetting, ...]
+
+
+def is_placeholder(part: str) -> bool:
+    """Whether a part of a section's path stands for any key: it is in capital letters."""
+    return part.isupper()
 
 
 def reference_pages() -> dict[str, Path]:

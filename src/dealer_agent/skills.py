@@ -1,4 +1,4 @@
-"""READ FIRST: what the service does. One function for each skill (docs/protocol.md#skills).
+"""READ THIRD: what the service does. One function for each skill (docs/protocol.md#skills).
 
 The function of a reading skill makes the JSON of the response's `data` from the dealer's snapshot, without locks,
 awaits and SQL. `submit_lead` stores the lead in one transaction, and answers when the transaction is durable. The

@@ -135,6 +135,7 @@ def test_the_warnings_of_the_newest_import_are_told_in_words_until_a_file_has_no
     ]
     words = " ".join(dealer.text().split())
     assert "check_0: Row 0 has no price." in words
+    # The name of the file is one of the 20 lines that a mail has.
     assert "and 1 more" in words
     dealer.check(NOW + HOUR)
     import_rows(dealer.store, [row("V2")], at=NOW + 2 * HOUR)

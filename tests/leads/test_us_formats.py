@@ -131,7 +131,10 @@ def test_a_moment_that_datetime_cannot_hold_is_the_nearest_one(written: str, utc
     "written", ["9999-12-31T23:59:59Z", "2026-06-30T23:59:60Z", "2026-06-30T16:59:60.25-07:00", "2026-06-30T23:59:61Z"]
 )
 def test_other_validators_of_the_published_schema_accept_the_same_moments(written: str) -> None:
-    """Without our own formats: a validator of JSON Schema reads RFC 3339."""
+    """An agent checks its request with the published schema, and does not have our functions for formats.
+
+    Its validator knows the format `date-time` of RFC 3339. It must not refuse a leap second that we accept.
+    """
     consent = {
         "granted_at": "2026-03-02T14:58:00Z",
         "allowed_channels": ["email"],

@@ -181,7 +181,7 @@ STRANGERS = {
     "half a character": (row_of("units", lambda _: b'["\\ud800"]\n'), "does not fit this table"),
     "a row twice": (row_of("units", lambda _: None, lines=2), "does not fit this table"),
     "a row without its owner": (row_of("unit_documents", at(1, "V-other")), "does not fit this table"),
-    "a row less": (row_of("units", lambda _: b""), "other rows of the table"),
+    "a row less": (row_of("units", lambda _: b""), "another number of rows"),
     "keys": (with_file("dealer-agent.keys", b"k-1:" + b"A" * 43), "a file that no backup of dealer-agent has"),
     "a database": (with_file("dealer-agent.db", b"SQLite format 3\0"), "a file that no backup of dealer-agent has"),
     "a log of a database": (

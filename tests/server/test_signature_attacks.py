@@ -133,10 +133,11 @@ def test_a_signature_is_not_used_again_elsewhere(opened: Dealership) -> None:
 
 
 @pytest.mark.requirement("replayed-signatures")
-def test_the_last_of_two_nonces_or_signatures_does_not_hide_the_first(opened: Dealership) -> None:
-    """The first signature counts, whatever follows it."""
+def test_a_second_signature_does_not_make_the_nonce_of_the_first_usable_again(opened: Dealership) -> None:
+    """The first signature counts, whatever follows it. So its nonce is used up, alone and together with another."""
     content = body("lead.submit")
     first, second = signed(content), signed(content, OTHER)
+    # A signature has the same label in both headers. Both signers write `agent`, so the second one gets another label.
     both = first | {
         name: f"{first[name]}, {second[name].replace('agent=', 'other=', 1)}"
         for name in ("signature", "signature-input")

@@ -13,9 +13,10 @@ one request and find its exchange (`asking`). `outcome` and `reply` have judgeme
 or answered is a row of the requirements, and needs nothing here.
 
 Any other check is an async function in a module of `checks/`. It returns if the requirement is fulfilled. It raises
-`Failed` if not, most easily through `expect`, and `Skipped` if the target has nothing to check it with. Any other
-exception means that the check could not be done: a lost connection, or a defect of the check. That is never the
-target's fault. The function has no name of its own: the id is its name, and the requirement says what it checks.
+`Failed` if not, most easily through `expect`, and `Skipped` if the target has nothing to check it with, through
+`skip_unless`. Any other exception means that the check could not be done: a lost connection, or a defect of the check.
+That is never the target's fault. The function has no name of its own: the id is its name, and the requirement says what
+it checks.
 
 A check fails for one reason only. What other requirements say is read leniently: `Target.ask` accepts a response with a
 wrong content type, because another check fails for it. A negative control (tests/checker/) proves this for each check.

@@ -180,7 +180,7 @@ def _aside(target: Target) -> Iterator[None]:
 
 
 def _require(target: Target, requirement: Requirement) -> None:
-    """Raises Skipped if the target or the run has not what the requirement needs."""
+    """Raises Skipped if the target or the run does not have what the requirement needs."""
     missing = [skill for skill in requirement.skills if skill not in target.card.skills]
     if missing:
         raise Skipped(f"The card does not offer {missing[0]}.")

@@ -128,7 +128,8 @@ def show_words(skill: Skill, response: Result, message: str | None = None) -> No
     out.print(plain(result_text(skill, SkillData(response.to_dict(), message))))
 
 
-_ROWS = {name: row for row in FILTERED for name in filter_members(row)}
+_FIELD_OF_FILTER = {name: row for row in FILTERED for name in filter_members(row)}
+"""The row of the table of fields by the name of a filter."""
 
 
 def _options(
@@ -173,7 +174,7 @@ def _option(field: msgspec.structs.FieldInfo, meaning: str, *, required: bool, p
 
 def _meaning(name: str) -> str:
     """The label of the field, and what the published schema says of the filter."""
-    row = _ROWS.get(name)
+    row = _FIELD_OF_FILTER.get(name)
     end = {"_min": ", at least", "_max": ", at most"}.get(name[-4:], "")
     label = f"{row.field.label}{end}." if row else ""
     meaning = FILTER_MEANINGS.get(name, "")
@@ -220,7 +221,11 @@ def _session(
     binding: Any,
     **members: Any,
 ) -> nullcontext[AskSession]:
-    """The session of a command: the request's members that were given, and how it is sent."""
+    """The session of a command: the request's members that were given, and how it is sent.
+
+    `context.obj` is the URL of the dealer: the callback of the group `ask` has set it. A session has nothing to close,
+    but `CommandTarget.open` must return a context manager.
+    """
     given = msgspec.to_builtins({name: value for name, value in members.items() if _is_given(value)})
     return nullcontext(AskSession(context.obj, given, token, read_signer(sign, origin), wire, binding))
 
@@ -242,13 +247,11 @@ def _is_given(value: object) -> bool:
     return value is not None and value != []
 
 
-SESSION = CommandTarget(_COMMON, _session)
 _FILTERS: Final = {name: _meaning(name) for name in Filters.__struct_fields__}
-SEARCH = CommandTarget(_options(Filters, _FILTERS, panel="Filters") | _COMMON, _search)
-"""A session with an option for each filter of the protocol."""
 _NAMES_VEHICLE: Final = {"vin": "The VIN of the vehicle.", "stock": "Its stock number.", "vehicle_id": "Its id."}
 _ZIP: Final = {"zip": "The buyer's ZIP code, for the offer there."}
-VEHICLE = CommandTarget(_options(InventoryVehicleRequest, _NAMES_VEHICLE | _ZIP) | _COMMON, _session)
+_ZIP_OF_QUOTE: Final = {"zip": "The buyer's ZIP code, for taxes and charges there."}
+_KEY_OF_HOLD: Final = {"idempotency_key": "The key of an earlier try, so that there is one hold."}
 _CUSTOMER: Final = {
     "first_name": "The customer's first name.",
     "last_name": "The customer's last name.",
@@ -264,13 +267,13 @@ _REST: Final = {
     "message": "The customer's message.",
     "idempotency_key": "The key of an earlier try, so that the lead is stored once.",
 }
-QUOTE = CommandTarget(
-    _options(OfferQuoteRequest, {"zip": "The buyer's ZIP code, for taxes and charges there."}) | _COMMON, _session
-)
-HOLD = CommandTarget(
-    _options(OfferHoldRequest, {"idempotency_key": "The key of an earlier try, so that there is one hold."}) | _COMMON,
-    _session,
-)
+
+SESSION = CommandTarget(_COMMON, _session)
+SEARCH = CommandTarget(_options(Filters, _FILTERS, panel="Filters") | _COMMON, _search)
+"""A session with an option for each filter of the protocol."""
+VEHICLE = CommandTarget(_options(InventoryVehicleRequest, _NAMES_VEHICLE | _ZIP) | _COMMON, _session)
+QUOTE = CommandTarget(_options(OfferQuoteRequest, _ZIP_OF_QUOTE) | _COMMON, _session)
+HOLD = CommandTarget(_options(OfferHoldRequest, _KEY_OF_HOLD) | _COMMON, _session)
 LEAD = CommandTarget(
     _options(Customer, _CUSTOMER, required=True)
     | _options(VehicleOfInterest, _NAMES_VEHICLE)

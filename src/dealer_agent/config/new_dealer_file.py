@@ -42,7 +42,7 @@ def write_dealer_toml(folder: Path, name: str, *guesses: Guess) -> Path:
 def write_installation_toml(folder: Path, public_url: str) -> Path:
     """Writes `installation.toml` into the folder, and returns its path. It raises what `write_dealer_toml` raises.
 
-    An address that is none raises ValueError.
+    Raises ValueError for a text that is not a public URL.
     """
     return _write_new(folder / INSTALLATION_FILE, installation_toml(public_url))
 
@@ -56,7 +56,7 @@ def dealer_toml(name: str, *guesses: Guess) -> str:
 
 
 def installation_toml(public_url: str) -> str:
-    """The text of a new `installation.toml`. Raises ValueError for an address that is none."""
+    """The text of a new `installation.toml`. Raises ValueError for a text that is not a public URL."""
     own = _template("installation_template.toml").substitute(public_url=_quoted(read_public_url(public_url)))
     return "\n".join((own, *_inherited()))
 

@@ -1,4 +1,9 @@
-"""The manifest at `/.well-known/ucp`: what of DMC-12 a dealer offers, and where. Pure."""
+"""The manifest at `/.well-known/ucp`: what of DMC-12 a dealer offers, and where. Pure.
+
+UCP, the Universal Commerce Protocol, is for shops of any kind: an agent reads the manifest of a shop first, and learns
+its services, their addresses and their capabilities. DMC-12 is an extension of UCP for car dealers, so a dealer of
+DMC-12 is found in the same way. `capabilities` lists what of DMC-12 this dealer offers.
+"""
 
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple

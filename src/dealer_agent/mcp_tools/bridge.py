@@ -28,7 +28,7 @@ def skills_of(agent: DealerAgent) -> AskSkill:
     async def ask(_: Any, skill: Skill, payload: dict[str, Any]) -> SkillData | SkillError:
         members = {name: value for name, value in payload.items() if name != "type"}
         if skill.is_lead:
-            members = _fitting(members, agent)
+            members = _in_form_of_version(members, agent)
         try:
             response = await agent.ask(skill, members)
         except errors.Refused as refused:
@@ -40,10 +40,17 @@ def skills_of(agent: DealerAgent) -> AskSkill:
     return ask
 
 
-def _fitting(lead: dict[str, Any], agent: DealerAgent) -> dict[str, Any]:
-    """A lead in the form of the dealer's version. An invalid lead has no consent, because nobody was asked."""
+def _in_form_of_version(lead: dict[str, Any], agent: DealerAgent) -> dict[str, Any]:
+    """A lead in the form of the dealer's version.
+
+    The server of tools asks nobody for consent to an invalid lead, so that the dealer explains what is wrong with it.
+    `fitting_lead` changes the consent and needs one: an empty one is added for it, and removed again.
+    """
+    if "consent" in lead:
+        return fitting_lead(lead, agent.card)
     fitted = fitting_lead({"consent": {}} | lead, agent.card)
-    return fitted if "consent" in lead else {name: value for name, value in fitted.items() if name != "consent"}
+    del fitted["consent"]
+    return fitted
 
 
 def _error_of(refused: errors.Refused) -> SkillError:

@@ -230,7 +230,10 @@ def insert_rows(
             raise _unreadable(table.name, number - len(rows), len(rows)) from None
         count(len(rows))
     if number != table.rows:
-        raise BackupUnreadable(f"the backup has other rows of the table {table.name} than it says: use another backup")
+        raise BackupUnreadable(
+            f"the table {table.name} has another number of rows in the backup than its manifest says: the backup is "
+            "damaged, use another one"
+        )
 
 
 def _parts(path: Path, name: str) -> Iterator[list[bytes]]:

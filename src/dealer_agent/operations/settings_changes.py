@@ -215,8 +215,11 @@ class FileSettings:
         sync_folder(self.folder)
 
 
-def sections_of_process(installation: Installation, before: Settings, after: Settings) -> list[str]:
-    """The sections that have changed, and that a running service of this folder reads only when it starts."""
+def sections_that_need_a_restart(installation: Installation, before: Settings, after: Settings) -> list[str]:
+    """The sections that have changed, and that a running service of this folder reads only when it starts.
+
+    None with many dealers: there, `installation.toml` has these sections, and a dealer's settings cannot change them.
+    """
     if installation.only is None:
         return []
     return [name for name in OF_PROCESS if getattr(before, name) != getattr(after, name)]

@@ -5,7 +5,7 @@ from typing import Any
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
-from dealer_agent.reference_pages import DocumentedSetting, SettingsSection, settings_sections
+from dealer_agent.reference_pages import DocumentedSetting, SettingsSection, is_placeholder, settings_sections
 
 
 def find_setting(path_text: str) -> tuple[SettingsSection, DocumentedSetting] | None:
@@ -45,7 +45,7 @@ def set_value(document: Any, path_text: str, value: str, setting: DocumentedSett
 
 
 def _is_part(named: str, part: str) -> bool:
-    return named == part or named.isupper()
+    return named == part or is_placeholder(named)
 
 
 def _is_bare_text(value: str, setting: DocumentedSetting) -> bool:

@@ -155,12 +155,12 @@ def run_matrix(chosen: Sequence[Defect], on_row: Callable[[MatrixRow], None], *,
 
 
 def _rows(shares: Sequence[Sequence[str]], *, whole: bool) -> Iterator[MatrixRow]:
-    """The rows of all shares, each from a process of its own, as they come."""
+    """The rows of all defects, as they come. Each of `shares` has the names of defects that one process judges."""
     context = multiprocessing.get_context("spawn")
     receivers = []
     for names in shares:
         receiver, sender = context.Pipe(duplex=False)
-        context.Process(target=_judge_share, args=(names, sender, whole), daemon=True).start()
+        context.Process(target=_judge_in_child_process, args=(names, sender, whole), daemon=True).start()
         sender.close()
         receivers.append(receiver)
     while receivers:
@@ -172,8 +172,8 @@ def _rows(shares: Sequence[Sequence[str]], *, whole: bool) -> Iterator[MatrixRow
                 receivers.remove(ready)
 
 
-def _judge_share(names: Sequence[str], sender: Connection, whole: bool) -> None:
-    """Sends the row of each of these defects."""
+def _judge_in_child_process(names: Sequence[str], sender: Connection, whole: bool) -> None:
+    """Runs in a process of its own: judges the defects with these names, and sends the row of each to the parent."""
 
     async def run(folder: Path) -> None:
         async with both_dealers(folder) as dealers:

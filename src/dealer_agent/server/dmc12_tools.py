@@ -111,11 +111,15 @@ class Dmc12Call:
         return {"items": records, "total": total, "limit": limit, "offset": offset}
 
     async def _matching(self, arguments: Json, offset: int, limit: int) -> tuple[list[Json], int]:
-        """A page of the records of the matching vehicles, and the number of all that match."""
+        """A page of the records of the matching vehicles, and the number of all that match.
+
+        It searches twice. The request to the skill passes the guards, and is counted as one of the caller. Its result
+        is not used, because it also has vehicles that DMC-12 cannot show: without a price, or not available. The second
+        search leaves these out.
+        """
         payload = search_payload(arguments)
         if payload is None:
             return [], 0
-        # It passes the guards, and is counted. It also has the units that DMC-12 cannot show.
         await self._ask(INVENTORY_SEARCH, payload | {"pagination": {"limit": 1}})
         dealer = self._service.dealer
         catalogue, listed = dealer.catalogue, await _listed_rows(self._service, dealer)

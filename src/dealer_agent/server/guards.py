@@ -1,4 +1,4 @@
-"""Checks a request to a skill: all checks, and their order (docs/protocol.md#order-of-checks).
+"""READ FIRST: checks a request to a skill: all checks, and their order (docs/protocol.md#order-of-checks).
 
 A guard is one function. It checks one thing, and raises ProtocolError to refuse the request. `HEAD_GUARDS`,
 `BODY_GUARDS` and `REQUEST_GUARDS` at the end of this module are the order. Between them, a request over ASGI waits for

@@ -118,7 +118,7 @@ FAMILIES: dict[str, Family] = {
     DELIVERIES: Family(
         "counter",
         "Attempts to deliver a lead or a notice, by kind of channel. result is sent, failed (it is tried again), "
-        "undeliverable or dropped.",
+        "undeliverable (given up) or dropped (it must not be sent any more, such as after an erasure).",
         ("channel", "result"),
     ),
     UNSENT: Family(

@@ -1,4 +1,4 @@
-"""Makes one response of one request, for both bindings and both paths (ASGI and the fast path).
+"""READ SECOND: makes one response of one request, for both bindings and both paths (ASGI and the fast path).
 
 `answer` is the path over ASGI, which every request can use. `answer_plain` is the fast path (`server.fast_path`), for
 complete and valid requests of the reading skills. Both apply the list of `server.guards`, and then call the skill.

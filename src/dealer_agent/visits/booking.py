@@ -54,7 +54,10 @@ Default = TypeVar("Default")
 class Availability(Generic[Value]):
     """What is stored for quarters of an hour within the `bookable_span`: the number of visits, or who has a vehicle.
 
-    `read` returns it by quarter, for the quarters from a time to before another.
+    It reads the database on demand, because most requested times are free: first FIRST_REACH around the quarter that is
+    asked for. When a quarter outside is asked for, it reads around that one, GROWTH times as far.
+
+    `read` gets two times. It returns what is stored, by quarter, from the first time to before the second.
     """
 
     def __init__(

@@ -242,18 +242,18 @@ async def _(target: Target) -> None:
     expect(one == two, f"params.id changes from one request to the next: {one}, {two}.", exchange)
 
 
-_PROBES: dict[str, Entry] = {
+_SMALL_REQUESTS: dict[str, Entry] = {
     "dealer.information": {},
     "inventory.facets": {"filters": {"vin": UNKNOWN_VIN}},
     "inventory.search": {"filters": {"vin": UNKNOWN_VIN}},
     "inventory.vehicle": {"vin": UNKNOWN_VIN},
 }
-"""A request of each reading skill. No lead is sent."""
+"""By skill, the members of a request with a small response. No lead is sent."""
 
 
 async def _is_supported(target: Target, skill_id: str) -> bool:
     """Whether a skill answers, or gives another error than that it is not there."""
-    message = target.message({"type": f"{skill_id}.request", **_PROBES[skill_id]})
+    message = target.message({"type": f"{skill_id}.request", **_SMALL_REQUESTS[skill_id]})
     try:
         return refusal_of(await target.send_message(message)).code != "UNSUPPORTED_SKILL"
     except Failed:
@@ -262,7 +262,7 @@ async def _is_supported(target: Target, skill_id: str) -> bool:
 
 @check("cards.skills-answered")
 async def _(target: Target) -> None:
-    for skill_id in sorted(target.card.skills & set(_PROBES)):
+    for skill_id in sorted(target.card.skills & set(_SMALL_REQUESTS)):
         answered = await _is_supported(target, skill_id)
         expect(answered, f"{skill_id} is on the card, and it is refused as unsupported.")
 
@@ -270,7 +270,7 @@ async def _(target: Target) -> None:
 @check("cards.skills-complete")
 async def _(target: Target) -> None:
     skip_unless(not target.card.skills.isdisjoint(SKILL_BY_ID), "The card has no skill of the protocol.")
-    missing = sorted(set(_PROBES) - target.card.skills)
+    missing = sorted(set(_SMALL_REQUESTS) - target.card.skills)
     for skill_id in skip_unless(missing, "The card has all reading skills."):
         expect(not await _is_supported(target, skill_id), f"{skill_id} is offered, and it is not on the card.")
 

@@ -173,7 +173,7 @@ each_of(
         "errors.message": _error(has("message", forms.name)),
         "errors.two-details": _is_true(
             lambda error: len(_entries(error)) == 2 and len(dicts(_entries(error))) == 2,
-            "`error.details` has not exactly two objects.",
+            "`error.details` does not have exactly two objects.",
         ),
         "errors.info-first": _is_true(
             lambda error: str(at(next(iter(_entries(error)), None), "@type")).endswith(ERROR_INFO),
@@ -242,7 +242,7 @@ def _has_known_members(error: Refusal, target: Target) -> bool:
 
 @check_each(
     {
-        "errors.payload-type": (_has_type_of_vocabulary, "has not the `type` of the vocabulary"),
+        "errors.payload-type": (_has_type_of_vocabulary, "does not have the `type` of the vocabulary"),
         "errors.created-at": (_has_time, "has no timestamp in UTC as `created_at`"),
         "errors.closed-payload": (_has_known_members, "has a member that the published schema does not have"),
     },

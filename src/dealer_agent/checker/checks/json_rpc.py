@@ -55,7 +55,8 @@ each_of(
     {
         "json-rpc.version": lambda exchange: has("jsonrpc", forms.one_of("2.0"))(exchange.json),
         "json-rpc.result-or-error": lambda exchange: (
-            len(exchange.json.keys() & {"result", "error"}) == 1 or "The response has not either result or error."
+            len(exchange.json.keys() & {"result", "error"}) == 1
+            or "The response has neither or both of result and error."
         ),
         "json-rpc.members": lambda exchange: _only("jsonrpc", "id", "result", "error")(exchange.json),
         "json-rpc.id-present": lambda exchange: "id" in exchange.json or "The response has no id.",

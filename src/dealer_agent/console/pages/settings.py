@@ -11,9 +11,9 @@ from starlette.responses import Response
 from dealer_agent.config.settings_problems import SettingsError
 from dealer_agent.console.requests import ConsoleRequest, not_found, refuse
 from dealer_agent.console.words import TOO_DEEP
-from dealer_agent.operations.settings_changes import DealerSettings, sections_of_process, settings_of
+from dealer_agent.operations.settings_changes import DealerSettings, sections_that_need_a_restart, settings_of
 from dealer_agent.operations.single_settings import find_setting, set_value
-from dealer_agent.reference_pages import DocumentedSetting, SettingsSection, settings_sections
+from dealer_agent.reference_pages import DocumentedSetting, SettingsSection, is_placeholder, settings_sections
 
 LARGEST = 50_000
 """The most characters of settings that a page can change. Larger ones are changed as a file."""
@@ -81,7 +81,7 @@ def save(request: ConsoleRequest) -> Response:
     after = source.check(text)
     note = request.text("note", LONGEST_NOTE)
     source.save(text, expected=request.text("version", 50), actor=request.actor, note=note)
-    restart = sections_of_process(request.opened.installation, before, after)
+    restart = sections_that_need_a_restart(request.opened.installation, before, after)
     return request.go("settings", "history", said="settings-saved-restart" if restart else "settings-saved")
 
 
@@ -174,8 +174,7 @@ def _difference(before: str, after: str) -> Iterator[DiffLine]:
 def _shown(section: SettingsSection, data: Mapping[str, Any]) -> Iterator[Shown]:
     """A section, once for each of its tables in the file. One that is not repeated is shown even if it is missing."""
     tables = list(_tables(section.path, data, ()))[:MOST_ENTRIES]
-    # A part in capital letters stands for any key.
-    if not tables and not section.repeated and all(part == part.lower() for part in section.path):
+    if not tables and not section.repeated and not any(map(is_placeholder, section.path)):
         tables = [(section.path, {})]
     for path, values in tables:
         settings = [Value(each, _toml(values.get(each.key)), _dotted((*path, each.key))) for each in section.settings]
@@ -183,14 +182,14 @@ def _shown(section: SettingsSection, data: Mapping[str, Any]) -> Iterator[Shown]
 
 
 def _tables(path: Sequence[str], value: Any, above: TomlPath) -> Iterator[tuple[TomlPath, Mapping[str, Any]]]:
-    """The tables at a path below `above`, with their paths. A part of it in capital letters stands for any key."""
+    """The tables at a path below `above`, with their paths. A placeholder in the path stands for all keys."""
     if isinstance(value, list):
         for number, entry in enumerate(value):
             yield from _tables(path, entry, (*above, number))
     elif isinstance(value, dict) and not path:
         yield above, value
     elif isinstance(value, dict):
-        keys = [path[0]] if path[0].islower() or "_" in path[0] else list(value)
+        keys = list(value) if is_placeholder(path[0]) else [path[0]]
         for key in keys:
             if key in value:
                 yield from _tables(path[1:], value[key], (*above, key))

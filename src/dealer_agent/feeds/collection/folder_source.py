@@ -25,7 +25,10 @@ MOST_FILES = 100
 
 
 class _Found(NamedTuple):
-    """`changed` is the time of the last change of the file or its name. Nobody can set it, as the time of the file."""
+    """A file of the folder. `changed` is the time of the last change of the file or its name, in nanoseconds.
+
+    Unlike the modification time, no program can set it.
+    """
 
     changed: int
     size: int

@@ -100,23 +100,32 @@ class _Own(NamedTuple):
 
 
 class _Tally:
-    """The rows so far. Of rows with the same VIN, or without a VIN the same stock number, the last one is used."""
+    """Counts the rows of a feed, and keeps its units.
+
+    Of rows with the same VIN, or without a VIN the same stock number, the last one is used.
+    """
 
     def __init__(self, units: Units, on_progress: Progress | None, total: int) -> None:
         self.on_progress = on_progress
         self.total = total
         self.rows = 0
         self.units = units
-        # The number of the unit, or the line of a row of a sold unit as a negative number.
+        # By the identifier of a unit, the outcome of its last row: the number of the unit in `units`, or the line of
+        # the row of a sold unit as a negative number.
         self.outcomes: dict[str, int] = {}
-        self.earlier: dict[str, list[int]] = {}
+        # By identifier, the lines of the rows that a later row with the same identifier replaces.
+        self.replaced_lines: dict[str, list[int]] = {}
         self.vin_by_stock: dict[str, str] = {}
         self.refused = _RowProblems()
         self.warnings = _RowProblems()
-        self.filled: Counter[str] = Counter()
-        # The rows by their members with values: rows are mostly alike, and counting each member takes time.
-        self._filled: defaultdict[tuple[str, ...], int] = defaultdict(int)
+        # The number of rows that have a value, by member.
+        self.rows_with: Counter[str] = Counter()
+        # The number of rows by the tuple of their members with values: rows are mostly alike, and counting each member
+        # takes time. `_add_up_patterns` adds them to `rows_with`.
+        self._patterns: defaultdict[tuple[str, ...], int] = defaultdict(int)
+        # By member, its values that are not understood.
         self.misread: dict[str, _Misread] = {}
+        # By the identifier of a unit, why it must be held back.
         self.doubts: dict[str, tuple[Doubt, ...]] = {}
 
     def add(self, line: int, reading: ParsedRow, done: int) -> None:
@@ -129,9 +138,9 @@ class _Tally:
         self.rows += 1
         for text in reading.row_problems:
             self.warnings.add(RowProblem(line, reading.identifier, text))
-        self._filled[reading.filled] += 1
-        if len(self._filled) > _MOST_PATTERNS:
-            self._add_up_filled()
+        self._patterns[reading.filled] += 1
+        if len(self._patterns) > _MOST_PATTERNS:
+            self._add_up_patterns()
         for member, (example, text) in reading.misread.items():
             misread = self.misread.setdefault(member, _Misread(line, example))
             misread.row_problems.add(RowProblem(line, reading.identifier, text))
@@ -150,7 +159,7 @@ class _Tally:
         before = self.outcomes.pop(key, None)
         doubts = tuple(reading.doubts)
         if before is not None:
-            self.earlier.setdefault(key, []).append(self.line(before))
+            self.replaced_lines.setdefault(key, []).append(self.line(before))
             doubts = self._doubts_of_repeat(key, before, line, reading)
         self.outcomes[key] = -line if reading.unit is None else self.units.add(line, reading.unit)
         if reading.unit is not None and isinstance(reading.unit.stock, str) and reading.unit.stock != key:
@@ -184,11 +193,11 @@ class _Tally:
                 twice = doubt("repeated", text=f"one row has the VIN {vin} and the other has none, on lines {lines}")
                 self._keep_doubts(stock, self.line(without), (*self.doubts.get(stock, ()), twice))
 
-    def _add_up_filled(self) -> None:
-        for members, rows in self._filled.items():
+    def _add_up_patterns(self) -> None:
+        for members, rows in self._patterns.items():
             for member in members:
-                self.filled[member] += rows
-        self._filled.clear()
+                self.rows_with[member] += rows
+        self._patterns.clear()
 
     def line(self, outcome: int) -> int:
         return -outcome if outcome < 0 else self.units.line(outcome)
@@ -197,7 +206,7 @@ class _Tally:
         """Returns the feed that was read. Call it after the last row was added."""
         if self.on_progress is not None:
             self.on_progress(self.total, self.total)
-        self._add_up_filled()
+        self._add_up_patterns()
         self._doubt_rows_without_vin()
         self.units.keep(outcome for outcome in self.outcomes.values() if outcome >= 0)
         sold = _RowProblems()
@@ -211,13 +220,13 @@ class _Tally:
             delimiter=delimiter,
             rows=self.rows,
             units=self.units,
-            counts=RowCounts(self.refused.count, sold.count, warnings.count, len(self.earlier)),
+            counts=RowCounts(self.refused.count, sold.count, warnings.count, len(self.replaced_lines)),
             refused=tuple(self.refused.first),
             sold=tuple(sold.first),
             warnings=tuple(warnings.first),
             repeated_vins=tuple(
                 Repeat(key, (*lines, self.line(self.outcomes[key])))
-                for key, lines in sorted(self.earlier.items(), key=itemgetter(1))[:MOST_REPORTED]
+                for key, lines in sorted(self.replaced_lines.items(), key=itemgetter(1))[:MOST_REPORTED]
             ),
             columns={member: self._use_of(member, names) for member, names in columns.fields.items()},
             columns_not_understood=columns.not_understood[:MOST_REPORTED],
@@ -229,8 +238,8 @@ class _Tally:
     def _use_of(self, member: str, columns: tuple[str, ...]) -> ColumnUse:
         misread = self.misread.get(member)
         if misread is None:
-            return ColumnUse(columns, self.filled[member])
-        return ColumnUse(columns, self.filled[member], misread.row_problems.count, misread.line, misread.example)
+            return ColumnUse(columns, self.rows_with[member])
+        return ColumnUse(columns, self.rows_with[member], misread.row_problems.count, misread.line, misread.example)
 
     def _warnings(self) -> _RowProblems:
         """All warnings, in the order of their lines.
@@ -242,7 +251,7 @@ class _Tally:
         for member, misread in self.misread.items():
             number = misread.row_problems.count
             if number > _MOST_MISREAD:
-                share = f"{number:,} of {self.filled[member]:,}"
+                share = f"{number:,} of {self.rows_with[member]:,}"
                 listed.append(
                     RowProblem(misread.line, None, f"{member}: {share} not understood, such as {misread.example!r}.")
                 )

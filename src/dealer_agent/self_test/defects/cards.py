@@ -233,8 +233,8 @@ async def makes_an_etag_for_each_request(call: Call, agent: Agent) -> AgentRespo
     return (await agent(call)).with_header("etag", f'"etag-{next(numbers)}"')
 
 
-def _catalogue(*entries: dict[str, Any]) -> dict[str, Any]:
-    """A catalog with the card of the agent and these entries."""
+def _ai_catalog(*entries: dict[str, Any]) -> dict[str, Any]:
+    """An AI Catalog with the card of the agent and these entries."""
     this = {
         "identifier": "urn:air:127.0.0.1:agent",
         "displayName": "Agent",
@@ -244,8 +244,8 @@ def _catalogue(*entries: dict[str, Any]) -> dict[str, Any]:
     return {"specVersion": "1.0", "entries": [this, *entries]}
 
 
-def catalogue(requirement_id: str, document: Any) -> None:
-    """Registers a defect that serves this catalogue."""
+def _serves_catalog(requirement_id: str, document: Any) -> None:
+    """Adds the defect that the agent serves this document as its AI Catalog."""
 
     async def answer(call: Call, agent: Agent) -> AgentResponse:
         if not call.path.endswith("/ai-catalog.json"):
@@ -256,7 +256,7 @@ def catalogue(requirement_id: str, document: Any) -> None:
 
 
 OTHER = {"identifier": "urn:air:other", "displayName": "Other", "type": "application/a2a-agent-card+json"}
-catalogue("catalog.json", {"entries": {}})
-catalogue("catalog.entry-members", _catalogue({**OTHER, "url": "/other"}))
-catalogue("catalog.cards-answer", _catalogue({**OTHER, "url": f"{LISTENS_AT}/nowhere"}))
-catalogue("catalog.names-card", {"entries": [{**OTHER, "url": f"{LISTENS_AT}/cards/1.0.0.json"}]})
+_serves_catalog("catalog.json", {"entries": {}})
+_serves_catalog("catalog.entry-members", _ai_catalog({**OTHER, "url": "/other"}))
+_serves_catalog("catalog.cards-answer", _ai_catalog({**OTHER, "url": f"{LISTENS_AT}/nowhere"}))
+_serves_catalog("catalog.names-card", {"entries": [{**OTHER, "url": f"{LISTENS_AT}/cards/1.0.0.json"}]})

@@ -80,6 +80,9 @@ broken("envelope.reply.data")(_payloads(lambda payload: payload.update(data=[]),
 broken("envelope.reply.no-kind")(_replies(lambda message: message["parts"][0].update(kind="data")))
 
 
+# The same defects in the responses of one skill only: a check that looks at another skill only misses them.
+
+
 @broken("envelope.reply.message-id", name="envelope.reply.message-id.facets")
 async def repeats_the_message_id_in_facets(call: Call, agent: Agent) -> AgentResponse:
     """Gives its responses to inventory.facets the messageId of the request."""

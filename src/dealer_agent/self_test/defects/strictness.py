@@ -75,7 +75,7 @@ OVERLOOKED: Mapping[str, tuple[str, Any]] = {
     "strict.filter-null": ("filters.model", None),
     "strict.query-201": ("filters.query", "a" * 201),
 }
-"""What an agent does not see: the member at this path with this value."""
+"""By requirement, the path of a member and its invalid value. A broken agent answers as if the member were absent."""
 
 REFUSED: Mapping[str, tuple[str, Any]] = {
     "bounds.year-1900": ("filters.year_min", 1900),
@@ -88,11 +88,14 @@ REFUSED: Mapping[str, tuple[str, Any]] = {
     "bounds.other-script": ("filters.make", ["Škoda", "トヨタ"]),
     "bounds.sort-offered-price": ("sort", {"field": "offered_price", "order": "asc"}),
 }
-"""What an agent refuses."""
+"""By requirement, the path of a member and its valid value. A broken agent refuses requests that have it."""
 
 
 def _has(path: str, value: Any) -> Chosen:
-    """Requests that have this value at a path, of the same type, and no other member but a VIN."""
+    """Whether a request has this value, of the same type, at a path, and no other member but a VIN.
+
+    So the requests of other checks are answered as before.
+    """
     names = path.split(".")
 
     def chosen(members: Members) -> bool:
@@ -153,6 +156,8 @@ for _name in LISTS:
 for _name in ENDS:
     if member_of(_name) != "year":
         _overlooks(f"strict-negative.{id_of(_name)}", _is_negative(_name))
+# An early filter is one of version 1.2 in a request of an earlier version, whose schema forbids it. A broken agent
+# answers as if it were absent.
 for _name in ("vehicle_type", "charge_port", "dc_fast_charge", *ENDS):
     if member_of(_name) in ("vehicle_type", "charge_port", "dc_fast_charge", "displacement_cc", "electric_range_mi"):
         _overlooks(f"early-filter.{id_of(_name)}", _is_there(_name))

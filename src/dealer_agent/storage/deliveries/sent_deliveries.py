@@ -183,7 +183,7 @@ def count_mails_before(
 def send_again(
     tx: Transaction, *, lead_id: str | None = None, delivery_id: str | None = None, channel: str | None = None
 ) -> list[str]:
-    """Queues a delivery that was sent again, or a lead for each receiver that has it.
+    """Queues once more a delivery that was sent, or a lead for each receiver that has it.
 
     Returns the new delivery ids; none if nothing was sent before. With `channel`, only that channel gets the lead.
     """

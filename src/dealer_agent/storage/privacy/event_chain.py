@@ -77,8 +77,8 @@ def by_chain(heads: Iterable[Head], dealer_id: str) -> dict[str, Mapping[int, by
             continue
         if hashes[head.chain].setdefault(head.rows, head.hash) != head.hash:
             raise ValueError(
-                f"two recorded heads of {head.chain} count {head.rows} and have different hashes: the record was "
-                "written anew in between"
+                f"two recorded heads of {head.chain} have the same number of entries ({head.rows}) and different "
+                "hashes: somebody rewrote the record between them"
             )
     return dict(hashes)
 

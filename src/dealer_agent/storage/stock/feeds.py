@@ -22,7 +22,7 @@ FEED = "feed"
 """The kind of the job that collects a feed. Its subject is the name of the feed."""
 
 FileState = Literal["waiting", "imported", "unchanged", "refused", "failed"]
-"""`waiting`: not read yet. `unchanged`: the same bytes as the last import. `refused`: readable, and a guard refused it.
+"""`waiting`: not read yet. `unchanged`: the same bytes as the last import. `refused`: readable, and a check refused it.
 `failed`: it cannot be read."""
 
 

@@ -210,20 +210,20 @@ def _write(
     parts: Parts,
     revision: int,
     vehicle_ids: Sequence[str],
-    target: Callable[[Any], tuple[str, bytes | None]],
+    decide_action: Callable[[Any], tuple[str, bytes | None]],
     digest_of: DigestOf,
 ) -> list[str]:
     """Writes the changes of known units, in short transactions. Returns what was done to each.
 
-    `target` has what is done to the row of a unit, and its new document. A unit without one leaves. One that has left
-    stays as it is.
+    `decide_action` gets the row of a unit, and returns the action and the new document of the unit. A unit without a
+    new document leaves the stock. A unit that has already left stays as it is.
     """
     actions: list[str] = []
 
     def write(tx: Transaction, ids: list[str]) -> None:
         changes: list[dict[str, Any]] = []
         for row in tx.execute(READ_ROWS, {"in_vehicles": ids}):
-            action, document = target(row)
+            action, document = decide_action(row)
             if action == "sold" and row.sold_at is not None:
                 continue
             changes.append(_change(row, revision, parts.at, action, document, digest_of))
