@@ -74,6 +74,10 @@ async def _condition_case(target: Target) -> tuple[Listing, Callable[[Listing], 
 
 @check("sort.pages-complete")
 async def _(target: Target) -> None:
+    """The keys of all pages are those of the stock, each once.
+
+    Only a stock that was read to its end can be compared.
+    """
     stock = {key_of(each) for each in await target.some_listings()}
     skip_unless(target.stock.complete, "The stock is too large to read all pages.")
     keys = [key async for page in _pages(target, sort={"field": "year", "order": "asc"}) for key in page.keys]
@@ -85,6 +89,10 @@ async def _(target: Target) -> None:
 
 @check("privacy.same-vehicles")
 async def _(target: Target) -> None:
+    """The first page is compared with and without a user.
+
+    Times may change between the two requests, so they are left out.
+    """
     pages = [
         await search(target, privacy={"anonymous": value}, pagination={"skip": 0, "limit": 9})
         for value in (True, False)
@@ -137,6 +145,7 @@ async def _spaces(target: Target) -> tuple[Filters, Filters]:
     }
 )
 async def _(target: Target, spelling: Spelling) -> None:
+    """Two spellings of the same filters find the same number of vehicles."""
     filters, others = await spelling(target)
     first, second = [(await search(target, filters=each, pagination={"limit": 1})).total for each in (filters, others)]
     expect(first == second, f"{shown(filters)} finds {first} vehicles, and {shown(others)} {second}.")
@@ -144,6 +153,10 @@ async def _(target: Target, spelling: Spelling) -> None:
 
 @check("query.sorted")
 async def _(target: Target) -> None:
+    """The vehicles of one make are sorted by price.
+
+    Three different prices are in order by chance once in six times, so fewer show nothing.
+    """
     by_price = {"field": "price", "order": "asc"}
     found: list[float | int] = []
     for make in dict.fromkeys(str(each["make"]) for each in await target.having("make")):
@@ -183,6 +196,10 @@ def _is_countable(unfiltered: Any, having: list[Listing], member: str) -> bool:
 
 @check("facets.filtered-counts")
 async def _(target: Target) -> None:
+    """The facets of a filtered request are compared with the listings that match.
+
+    A facet may be absent if no listing that matches could be counted. Values in a wrong form have a check of their own.
+    """
     listings = await target.some_listings()
     skip_unless(target.stock.complete, "The stock is too large to count all listings.")
     unfiltered = await target.ask("inventory.facets")
@@ -206,6 +223,7 @@ async def _(target: Target) -> None:
 
 @check("facets.found")
 async def _(target: Target) -> None:
+    """Each facet of words is compared with searches for its rarest values, whose totals are small."""
     with skip_if_failed("There are no facets: "):
         facets = await target.ask("inventory.facets")
     names = {member: name for name, member in WORD_FILTERS.items()}
@@ -220,6 +238,7 @@ async def _(target: Target) -> None:
 
 @check("facets.agree")
 async def _(target: Target) -> None:
+    """Facets and a search are compared with two sets of filters. Each set matches only a part of the stock."""
     facet = await facet_of_all(target)
     make = await one_word(target, "make")
     newest = int(

@@ -55,6 +55,7 @@ async def _refused_without(target: Target) -> Exchange:
 
 @check("authentication.before-payload")
 async def _(target: Target) -> None:
+    """Two requests without a token, one with a valid and one with a wrong payload, both get 401."""
     skill_id = await _guarded_skill(target)
     if (await _without_token(target, skill_id)).status != UNAUTHORIZED:
         raise Skipped("A request without a token does not get HTTP 401.")
@@ -92,6 +93,10 @@ judge_each(
 
 @check("authentication.wrong-token-open")
 async def _(target: Target) -> None:
+    """A wrong token is sent to the first reading skill that answers without one.
+
+    Skips the check if each needs a token.
+    """
     for skill_id in (each for each in READING_SKILLS if each in target.card.skills):
         if (await _without_token(target, skill_id)).status != UNAUTHORIZED:
             expect_status(await _with(target, f"Bearer {WRONG_TOKEN}", skill_id), UNAUTHORIZED)
@@ -159,6 +164,7 @@ judge_each(
 
 @check("authentication.metadata-resource")
 async def _(target: Target) -> None:
+    """`resource` decides where the metadata must be (RFC 9728), and the endpoint of the agent must be below it."""
     url = _metadata_url(await _challenged(target)) or ""
     resource = (await _read_metadata(target)).get("resource")
     expect(forms.url(resource), f"`resource` is {resource!r}, no absolute URL.")
@@ -171,6 +177,7 @@ async def _(target: Target) -> None:
 
 @check("authentication.metadata-issuers")
 async def _(target: Target) -> None:
+    """Each issuer is an https URL without query and fragment (RFC 8414)."""
     servers = skip_unless((await _read_metadata(target)).get("authorization_servers"), "The metadata names no issuer.")
     for each in servers if isinstance(servers, list) else [servers]:
         good = forms.url(each) and str(each).startswith("https://") and not set(str(each)) & {"?", "#"}
@@ -227,6 +234,7 @@ async def _(target: Target) -> None:
 
 @check("cards.security-declared")
 async def _(target: Target) -> None:
+    """The skills that refuse a request without a token are looked up on the card."""
     skills = target.reading_skills()
     guarded = [each for each in skills if (await _without_token(target, each)).status == UNAUTHORIZED]
     skip_unless(guarded, "No skill needs a token.")

@@ -56,6 +56,10 @@ def _difference(one: Exchange, other: Exchange, payload: Any) -> str | None:
 
 @check("bindings.same-answers", last=True)
 async def _(target: Target) -> None:
+    """The same requests go to both interfaces of the card, and their answers are compared.
+
+    The second target keeps its own exchanges, so that no answer is taken from the first.
+    """
     others = [each for each in target.card.interfaces if each != target.interface]
     twin = replace(target, interface=skip_unless(others, "The card has one interface.")[0], exchanges=[])
     for payload in _requests(target):

@@ -209,6 +209,7 @@ each_of(_each_skill, {"cards.skill-members": _has_members, "cards.skill-modes": 
 
 @check("cards.documentation")
 async def _(target: Target) -> None:
+    """Only documentation on the host of the card is fetched: another host is not the agent's."""
     url = skip_unless(target.card.camel.get("documentationUrl"), "The card names no documentation.")
     expect(forms.url(url), f"`documentationUrl` is {url!r}, no absolute URL.", target.card.exchange)
     skip_unless(target.card.is_at_home(url), "The documentation is on another host.")
@@ -218,6 +219,10 @@ async def _(target: Target) -> None:
 
 @check("cards.interfaces-answer")
 async def _(target: Target) -> None:
+    """A message is posted to each interface.
+
+    404 and 405 mean that nothing is there. A JSON object, or 401, comes from the agent.
+    """
     message = target.message(target.payload(target.reading_skills()[0]))
     for each in _interfaces(target.card):
         binding, url = each.get("protocolBinding"), each.get("url")
@@ -235,6 +240,7 @@ async def _(target: Target) -> None:
 
 @check("cards.extension-id-stable")
 async def _(target: Target) -> None:
+    """The card is fetched a second time, and the ids of its extensions are compared."""
     exchange = await target.fetch(target.card.url, fresh=True)
     skip_unless(isinstance(exchange.json, dict), "The second fetch of the card returned no JSON object.")
     again = FetchedCard(target.card.url, exchange.json, exchange)
@@ -269,6 +275,7 @@ async def _(target: Target) -> None:
 
 @check("cards.skills-complete")
 async def _(target: Target) -> None:
+    """A reading skill that is not on the card is asked for. It must be refused as unsupported."""
     skip_unless(not target.card.skills.isdisjoint(SKILL_BY_ID), "The card has no skill of the protocol.")
     missing = sorted(set(_SMALL_REQUESTS) - target.card.skills)
     for skill_id in skip_unless(missing, "The card has all reading skills."):
@@ -286,6 +293,7 @@ async def _if_changed(target: Target, etag: str | None = None) -> Exchange:
 
 @check("cards.etag-stable")
 async def _(target: Target) -> None:
+    """The card is fetched a second time. If its bytes have changed, the ETag may change too."""
     etag = target.card.exchange.header("etag")
     exchange = await target.fetch(target.card.url, fresh=True)
     if not etag or exchange.body != target.card.exchange.body:

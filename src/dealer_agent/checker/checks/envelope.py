@@ -35,6 +35,10 @@ def _media_type(change: Callable[[str], str]) -> Change:
 
 @check("envelope.reply.message")
 async def _(target: Target) -> None:
+    """An error is another matter: `message_of` then fails with its code.
+
+    The message is the `result` of a call of JSON-RPC, and the body of a response over HTTP+JSON.
+    """
     exchange = await asking(SKILL)(target)
     if isinstance(at(exchange.json, "error"), dict):
         message_of(exchange)
@@ -114,6 +118,7 @@ judge_each(
 
 @check("envelope.reply.message-id-unique")
 async def _(target: Target) -> None:
+    """The same request is sent twice. Responses without a messageId have a check of their own."""
     request = target.message(target.payload(SKILL), contextId="check-unique")
     first = message_of(await target.send_message(request)).get("messageId")
     second = message_of(await target.send_message(request, fresh=True)).get("messageId")
@@ -122,6 +127,7 @@ async def _(target: Target) -> None:
 
 @check("envelope.reply.strict-json", last=True)
 async def _(target: Target) -> None:
+    """All responses of the run are looked at, after one request of this check."""
     await asking(SKILL)(target)
     for exchange in target.exchanges:
         if exchange.body and "json" in exchange.media_type:
@@ -130,6 +136,10 @@ async def _(target: Target) -> None:
 
 @check("envelope.reply.integers-plain")
 async def _(target: Target) -> None:
+    """Python reads a number with a fraction or an exponent as a float.
+
+    The members are those that the protocol defines as integers.
+    """
     page = await target.ask("inventory.search", pagination={"limit": 100})
     names = ("year", "price", "list_price", "msrp", "mileage", "city_mpg", "highway_mpg", "displacement_cc")
     nodes = [(page, ("total", "skip", "limit")), *((entry, names) for entry in dicts(page.get("vehicles")))]
@@ -209,6 +219,7 @@ async def _(target: Target, limit: str) -> None:
     }
 )
 async def _(target: Target, text: str) -> None:
+    """The limit in another spelling of the number gives the same page as the limit 2."""
     # A dealer may allow only one vehicle on a page.
     two = data_of(await _with_limit(target, "2")).get("limit")
     exchange = await _with_limit(target, text)
@@ -218,6 +229,7 @@ async def _(target: Target, text: str) -> None:
 
 @check("envelope.pointer")
 async def _(target: Target) -> None:
+    """The pointer may be in `details`, or that of a listed problem."""
     refusal = refusal_of(await _asking("check-pointer", drop("message.role"))(target))
     named = [at(refusal.payload, f"details.{name}") for name in ("instancePath", "instanceLocation")]
     listed = [pointer for pointer, _ in refusal.problems(target.revision)]
@@ -227,6 +239,7 @@ async def _(target: Target) -> None:
 
 @check("envelope.all-problems")
 async def _(target: Target) -> None:
+    """Two members are absent, and both are listed."""
     refusal = refusal_of(await _asking("check-all-problems", drop("message.role", "message.messageId"))(target))
     pointers = sorted(pointer for pointer, _ in refusal.problems(target.revision))
     expect(

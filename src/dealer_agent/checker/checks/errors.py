@@ -255,6 +255,7 @@ async def _(target: Target, good: Callable[[Refusal, Target], bool], defect: str
 
 @check("errors.body")
 async def _(target: Target) -> None:
+    """An unknown type is refused. That the refusal is an error of HTTP is the matter of another check."""
     exchange = await target.send({"type": "dealer.horoscope.request"})
     if exchange.status < 400:
         raise Skipped("The unknown type got no error.")
@@ -265,6 +266,7 @@ async def _(target: Target) -> None:
 
 @check("errors.id-unique")
 async def _(target: Target) -> None:
+    """Two unknown types get two errors. Errors without an id have a check of their own."""
     types = ("inventory.horoscope.request", "inventory.weather.request")
     with skip_if_failed():
         ids = [refusal_of(await target.send({"type": name})).payload.get("error_id") for name in types]
@@ -275,6 +277,7 @@ async def _(target: Target) -> None:
 
 @check("errors.created-now")
 async def _(target: Target) -> None:
+    """The header `Date` is the agent's own clock, so a wrong clock of this machine does not matter."""
     times = [(_time_of(each), _date_of(each.exchange), each.exchange) for each in await _provoked(target)]
     known = [(created, now, exchange) for created, now, exchange in times if created and now]
     skip_unless(known, "No error has both created_at and the header Date.")

@@ -113,6 +113,7 @@ def _leads(exchange: Exchange) -> Iterator[Lead]:
 
 @check("leads.personal-data-everywhere", last=True)
 async def _(target: Target) -> None:
+    """What each refused lead says of its customer is looked for in the response."""
     leads = [(each, lead) for each in target.posted for lead in _leads(each)]
     for exchange, lead in skip_unless([each for each in leads if each[0].is_refusal], "No lead was refused."):
         for name in ("email", "phone", "last_name"):
@@ -124,6 +125,10 @@ async def _(target: Target) -> None:
 
 @check("limits.parallel")
 async def _(target: Target) -> None:
+    """Searches that differ in `skip` and in their context are sent together.
+
+    A response with the values of another one was mixed up.
+    """
     with skip_if_failed():
         await target.ask("inventory.search")
     paginations = [{"skip": skip, "limit": 2} for skip in range(AT_ONCE)]

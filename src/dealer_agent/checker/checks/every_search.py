@@ -76,6 +76,10 @@ def _candidates(listings: list[Listing], name: str, most: int) -> list[Filters]:
 
 @check_each(by_id("filter-values", WORD_FILTERS) | by_id("range-values", RANGE_FILTERS))
 async def _(target: Target, name: str) -> None:
+    """A filter finds exactly the listings that have the value.
+
+    It is sent with each value that listings have, at most MOST_VALUES, and each response is compared with the listings.
+    """
     listings = await target.some_listings()
     cases = _candidates(listings, name, MOST_VALUES)
     if name in WORD_FILTERS and len(cases) > 2:
@@ -131,6 +135,7 @@ def _telling(listings: list[Listing], name: str) -> list[Filters]:
 
 @check("filters.pairs")
 async def _(target: Target) -> None:
+    """Pairs of filters are used that are decisive: each of the two excludes vehicles that the other finds."""
     listings = (await target.some_listings())[:MOST_COMPARED]
     for filters in skip_unless([*_decisive(listings, _names(target))], "No two filters are decisive together."):
         await _expect(
@@ -140,6 +145,7 @@ async def _(target: Target) -> None:
 
 @check("filters.with-all-else")
 async def _(target: Target) -> None:
+    """Each filter is sent with a sort, a second page and a user, then with a small page, then alone."""
     listings = (await target.some_listings())[:MOST_COMPARED]
     sorts = cycle([{"field": field, "order": order} for order in ORDERS for field in SORTS])
     for name in _names(target):
@@ -154,6 +160,10 @@ async def _(target: Target) -> None:
 
 @check("query.with-all-filters")
 async def _(target: Target) -> None:
+    """How a query finds is up to the dealer.
+
+    It must find the vehicles of the make that match the filter, and no more than the query alone.
+    """
     listings = (await target.some_listings())[:MOST_COMPARED]
     query = await one_word(target, "make")
     with skip_if_failed():
@@ -173,6 +183,10 @@ async def _(target: Target) -> None:
 
 @check_each({f"sort-pages.{id_of(field)}-{order}": (field, order) for field in SORTS for order in ORDERS})
 async def _(target: Target, field: str, order: str) -> None:
+    """Small pages of a sorted search have the values of the field that one large page has at the same positions.
+
+    They are at the beginning, in the middle and at the end.
+    """
     members = {"sort": {"field": field, "order": order}}
     with skip_if_failed():
         first = await search(target, **members, pagination=_FIRST)

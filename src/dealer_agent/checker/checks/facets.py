@@ -75,6 +75,7 @@ def wrong_facet(name: str, facet: Any, listings: Sequence[Listing]) -> str | Non
 
 @check_each(by_id("facet", COUNTED | RANGES))
 async def _(target: Target, name: str) -> None:
+    """The facet is compared with the listings of the whole stock."""
     listings = await _whole_stock(target, (COUNTED | RANGES)[name])
     facet = await _facet(target, name)
     skip_unless(name in COUNTED or isinstance(facet, dict), f"{name} is malformed.")
@@ -84,6 +85,7 @@ async def _(target: Target, name: str) -> None:
 
 @check_each(by_id("facets-filter", (*WORD_FILTERS, *RANGE_FILTERS, *TRUE_FILTERS, *EXACT_FILTERS, "query")))
 async def _(target: Target, name: str) -> None:
+    """The counts of a facet that counts all vehicles add up to the number of listings that match the filter."""
     filters, matches = await (_query(target) if name == "query" else filter_of(target, name))
     facet = await facet_of_all(target)
     counts = counts_of((await target.ask("inventory.facets", filters=filters)).get(facet, []))
@@ -237,6 +239,7 @@ async def _(target: Target) -> None:
 
 @check("facets.empty")
 async def _(target: Target) -> None:
+    """The filter is a make that no vehicle has. A facet may be absent or empty, or count 0."""
     facets = await ask_filtered(target, {"make": ["Qzxvwk"]})
     for name in COUNTED:
         expect(not any((counts_of(facets.get(name)) or {}).values()), f"{name} counts vehicles that do not match.")
@@ -255,6 +258,7 @@ async def _(target: Target) -> None:
 
 @check("facets.empty-filters")
 async def _(target: Target) -> None:
+    """The counts with empty filters are compared with those without filters."""
     facet = await facet_of_all(target)
     counts = counts_of((await target.ask("inventory.facets", filters={})).get(facet))
     whole = counts_of((await _facets(target)).get(facet))

@@ -51,6 +51,7 @@ async def _(target: Target, name: str) -> None:
 
 @check_each(by_id("filter-list", WORD_FILTERS))
 async def _(target: Target, name: str) -> None:
+    """A list of two words finds the vehicles of both: a usual word, and one that is clearly different."""
     member = WORD_FILTERS[name]
     first = await word_of(target, name, PAGE // 2)
     others = [
@@ -65,6 +66,7 @@ async def _(target: Target, name: str) -> None:
 
 @check_each(by_id("range-absent", (name for name, member in RANGE_FILTERS.items() if may_be_unknown(member))))
 async def _(target: Target, name: str) -> None:
+    """The end of the range is one that listings match. A vehicle without the member must not match it."""
     member = RANGE_FILTERS[name]
     end = await end_of(target, name)
     skip_unless([each for each in await target.listings() if each.get(member) is None], f"Each listing has {member}.")
@@ -76,6 +78,7 @@ async def _(target: Target, name: str) -> None:
 
 @check("filter.condition-exact")
 async def _(target: Target) -> None:
+    """Each of the two conditions is searched for, and must not find the other one."""
     conditions = {str(each.get("condition")) for each in await target.some_listings()}
     skip_unless({"used", "cpo"} <= conditions, "The stock does not have both used and certified vehicles.")
     for wanted, other in (("cpo", "used"), ("used", "cpo")):
@@ -85,6 +88,7 @@ async def _(target: Target) -> None:
 
 @check("filter.vehicle-type-absent")
 async def _(target: Target) -> None:
+    """A vehicle without `vehicle_type` is a car. A page may be shorter than the result, so the total is compared."""
     types = [each.get("vehicle_type") for each in await target.some_listings()]
     skip_unless(None in types, "Each listing has vehicle_type.")
     with skip_if_failed():
@@ -313,6 +317,7 @@ async def _query_case(target: Target) -> tuple[Filters, Filters]:
     }
 )
 async def _(target: Target, spellings: Callable[[Target], Awaitable[tuple[Filters, Filters]]], more: bool) -> None:
+    """Two spellings of filters are compared. With `more`, the second one may find more vehicles."""
     filters, others = await spellings(target)
     page, other = await filtered(target, filters), await filtered(target, others)
     if page.total is None or other.total is None:
@@ -323,6 +328,7 @@ async def _(target: Target, spellings: Callable[[Target], Awaitable[tuple[Filter
 
 @check("query.every-word")
 async def _(target: Target) -> None:
+    """If the word is optional, the query with it finds as many vehicles as without it."""
     word = await one_word(target, "make")
     page, fewer = await filtered(target, {"query": word}), await filtered(target, {"query": f"{word} qzxvwkj"})
     expect(not fewer.total or (page.total or 0) > fewer.total, "A word that no listing has does not narrow a query.")

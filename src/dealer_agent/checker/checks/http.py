@@ -107,6 +107,7 @@ judge_each(
 
 @check("http.content-type", last=True)
 async def _(target: Target) -> None:
+    """All responses to requests of skills are looked at, after one request of this check."""
     await asking(SKILL)(target)
     for exchange in target.posted:
         if target.asked(exchange) is not None and (exchange.status == 200 or at(exchange.json, "error") is not None):
@@ -115,6 +116,7 @@ async def _(target: Target) -> None:
 
 @check("http.deep-json")
 async def _(target: Target) -> None:
+    """JSON-RPC may send its error with HTTP 200. An agent may also refuse the body as too large, with 413."""
     # 10,000 levels are 20,000 bytes.
     exchange = await target.post(b"[" * 10_000 + b"]" * 10_000)
     least = 200 if target.is_rpc else 400
@@ -144,6 +146,7 @@ each_of(
 
 @check("http.request-id")
 async def _(target: Target) -> None:
+    """The second request is the same as the first one."""
     first = (await asking(SKILL)(target)).header("x-request-id")
     exchange = await target.send(target.payload(SKILL), fresh=True)
     second = exchange.header("x-request-id")

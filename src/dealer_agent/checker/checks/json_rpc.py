@@ -96,6 +96,7 @@ judge_each(
 
 @check("json-rpc.error-data")
 async def _(target: Target) -> None:
+    """The revision, or the vocabulary, decides between two forms: the error payload alone, or an array of details."""
     refusal = refusal_of(await _calling(unknown=True)(target))
     form, data = target.revision.error_data, refusal.data
     if form == "payload" or (form == "of the vocabulary" and target.vendor == "autoagent"):
@@ -123,6 +124,7 @@ async def _(target: Target) -> None:
     }
 )
 async def _(target: Target, rpc_id: Any) -> None:
+    """1 and "1" are different ids, so the type is compared too."""
     exchange = await _calling(put("id", rpc_id))(target)
     data_of(exchange)
     returned = exchange.json.get("id", "absent")

@@ -233,6 +233,11 @@ async def _group(target: Target, group: int) -> Exchange:
 
 @check_each({requirement_id: (row,) for requirement_id, row in OF_LEADS.items()})
 async def _(target: Target, row: LeadDefect) -> None:
+    """A lead with the defect is refused.
+
+    Defects of one group are sent in one lead, to save requests: if its error lists the pointer of this defect, no lead
+    of its own is sent.
+    """
     if row.group is not None:
         exchange = await _group(target, row.group)
         try:
@@ -284,6 +289,7 @@ async def _(target: Target, row: LeadDefect) -> None:
 
 @check("leads.condition-code")
 async def _(target: Target) -> None:
+    """The code is that of the revision. That such a lead is refused at all has a check of its own."""
     with skip_if_failed():
         error = refusal_of(await _lead(OF_LEADS["leads.trade-in-condition"])(target))
     error.expect_code(target.revision.condition_code)
@@ -344,6 +350,11 @@ def _valid(target: Target, *rows: LeadDefect) -> Lead:
 
 @check_each({f"leads-valid.{name}": row for name, row in ((name, (row,)) for name, row in VALID.items())})
 async def _(target: Target, row: LeadDefect) -> None:
+    """A valid value is accepted.
+
+    The valid values of one group are sent in one lead, to save requests. If this lead is refused, the value is sent
+    alone.
+    """
     together = [
         each
         for name, each in VALID.items()

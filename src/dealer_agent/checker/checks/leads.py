@@ -198,6 +198,7 @@ each_of(
 
 @check("leads.two-ids")
 async def _(target: Target) -> None:
+    """The second lead is for an unknown vehicle, so no dealer can take it for a duplicate of the first."""
     first = await _reply(target)
     exchange = await accepted_or_skip(target, *_unknown(target))
     ids = [at(first, "data.lead_id"), data_of(exchange).get("lead_id")]
@@ -242,6 +243,7 @@ async def _(target: Target) -> None:
 
 @check("idempotency.after-refusal")
 async def _(target: Target) -> None:
+    """If a lead with a new key is refused too, the refusal says nothing about keys that were used before."""
     exchange = await _first(target)
     if is_answered(exchange):
         return

@@ -88,6 +88,7 @@ judge_each(
 
 @check("limits.alive", last=True)
 async def _(target: Target) -> None:
+    """The last check of a run: after all wrong requests, the agent still answers a search."""
     exchange = await target.send(target.payload("inventory.search", pagination={"limit": 17}), fresh=True)
     try:
         message_of(exchange)

@@ -82,6 +82,10 @@ async def _whole_quote(target: Target) -> Json:
 
 @check("offers.quote-sum")
 async def _(target: Target) -> None:
+    """Amounts are added as decimals, because a sum of floats is not exact.
+
+    An amount that is not a number fails the check.
+    """
     quote = await _whole_quote(target)
     try:
         total = sum((Decimal(str(line["amount"])) for line in quote["lines"]), Decimal(0))
@@ -100,6 +104,7 @@ async def _(target: Target) -> None:
 
 @check("offers.quote-valid")
 async def _(target: Target) -> None:
+    """Both times need an offset. Their difference is the time for which the quote is valid."""
     quote = await _quote(target)
     times = [parse_timestamp(quote[name]) for name in ("created_at", "valid_until")]
     expect(
@@ -111,6 +116,7 @@ async def _(target: Target) -> None:
 
 @check("offers.quote-complete")
 async def _(target: Target) -> None:
+    """`complete` is true exactly if `missing` is empty. A kind cannot be a line and missing at once."""
     quote = await _whole_quote(target)
     expect(
         quote["complete"] is not bool(quote["missing"]),
@@ -122,6 +128,7 @@ async def _(target: Target) -> None:
 
 @check("offers.quote-signature")
 async def _(target: Target) -> None:
+    """The keys are fetched from the address that the signature names."""
     quote = await _quote(target)
     try:
         keys = await target.fetch(str(header_of(quote).get("jku")))
@@ -140,6 +147,7 @@ async def _(target: Target) -> None:
 
 @check("offers.hold-anonymous")
 async def _(target: Target) -> None:
+    """The quote is valid, so that only the missing identity can be the reason of the refusal."""
     quote = await _quote(target)
     payload = target.payload("offer.hold", quote_id=quote["quote_id"], idempotency_key=str(quote["quote_id"]))
     refusal_of(await _anonymous(target, payload)).expect_code("CALLER_NOT_KNOWN", "AUTH_REQUIRED")
@@ -159,6 +167,7 @@ async def _(target: Target) -> None:
 
 @check("offers.changes-whole")
 async def _(target: Target) -> None:
+    """All pages are read, at most MOST_PAGES, and their vehicles are compared with those of the searches."""
     wanted = {str(each.get("vehicle_id")) for each in await target.some_listings()}
     skip_unless(target.stock.complete, "The stock is too large to compare.")
     listed: list[Json] = []

@@ -78,6 +78,7 @@ async def _operate(target: Target, rpc_method: str, method: str, path: str, para
 
 @check_each(OPERATIONS)
 async def _(target: Target, rpc_method: str, method: str, path: str, reason: str, capability: str = "") -> None:
+    """The operation gets parameters of its own form. So only the missing operation can be the reason of the refusal."""
     skip_unless(not at(target.card.camel, f"capabilities.{capability}"), f"The card declares {capability}.")
     is_message = "Message" in rpc_method
     params = target.message(target.payload("dealer.information")) if is_message else {"id": TASK}
@@ -93,6 +94,10 @@ NO_OPERATION = (-32003, -32004, -32601)
 
 @check("cards.capabilities-work")
 async def _(target: Target) -> None:
+    """Each declared capability is tried with its operation.
+
+    The agent may fail in any way, except that the operation is unknown or not supported.
+    """
     said = at(target.card.camel, "capabilities")
     names = {row[4]: row for row in OPERATIONS.values() if len(row) > 4 and row[0] != "SubscribeToTask"}
     declared = [name for name in names if at(said, name) is not None and at(said, name) is not False]
@@ -110,6 +115,7 @@ async def _(target: Target) -> None:
 
 @check("operations.list-tasks")
 async def _(target: Target) -> None:
+    """The page must have all four members that A2A requires, each with its type."""
     exchange = await _operate(target, "ListTasks", "GET", "/tasks", {})
     page = at(exchange.json, "result") if target.is_rpc else exchange.json
     for name, kind in {"tasks": list, "totalSize": int, "pageSize": int, "nextPageToken": str}.items():

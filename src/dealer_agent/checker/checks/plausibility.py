@@ -59,6 +59,7 @@ def _named(node: Any, part: str) -> Iterator[tuple[str, Any]]:
 
 @check("listing.currency", last=True)
 async def _(target: Target) -> None:
+    """A currency may be at any depth of any response."""
     await target.some_listings()
     for exchange in (each for each in target.posted if b"urrency" in each.body):
         for name, value in _named(exchange.json, "currency"):
@@ -116,6 +117,7 @@ async def _information(target: Target) -> Listing:
 
 @check("information.hours-order")
 async def _(target: Target) -> None:
+    """Hours that end when they begin could mean a closed day, or the whole day."""
     rooftops = dicts((await _information(target)).get("rooftops"))
     weeks = [week.get("value") for each in rooftops for week in dicts(each.get("schedules"))]
     days = [(day, hours) for week in weeks if isinstance(week, dict) for day, hours in week.items()]

@@ -44,6 +44,7 @@ async def _(target: Target) -> None:
 
 @check("leads.reply-dealer-known")
 async def _(target: Target) -> None:
+    """The lead names a vehicle, so the response may name the rooftop of the vehicle in place of the dealer."""
     response, rooftop = await _newcomer(target)
     with skip_if_failed():
         information = await target.ask("dealer.information")
@@ -83,6 +84,10 @@ def _times(appointment: Lead) -> Iterator[datetime]:
 
 @check("appointments.open-hours")
 async def _(target: Target) -> None:
+    """One customer asked for a time at night, another for an open time.
+
+    What is confirmed without its own time was confirmed as asked.
+    """
     information, at_night = await _asked_at_night(target)
     for exchange in (at_night, (await for_a_time(target))[1]):
         appointment = at(data_of(exchange), "appointment") if is_answered(exchange) else None
@@ -174,6 +179,7 @@ each_of(
 
 @check("leads.not-told-to-others", last=True)
 async def _(target: Target) -> None:
+    """No other response may have what a test customer sent. What the dealer itself publishes is left out."""
     customers = [at(part, "data.customer") for each in await _leads(target) for part in _parts(each)]
     texts = (at(each, name) for each in customers for name in ("email", "phone"))
     # The number of a test customer is one of a few that are reserved for fiction: a dealer may have the same.

@@ -99,6 +99,7 @@ async def _(target: Target, one: dict[str, Any], other: dict[str, Any]) -> None:
 
 @check("search.limit-echo-of-pages")
 async def _(target: Target) -> None:
+    """The second page is beyond the end of any stock."""
     limits = [_limit_of(await search(target, pagination={"skip": skip, "limit": 3})) for skip in (0, 10_000_000)]
     expect(limits[0] == limits[1], f"The limit 3 is {limits[0]} on a full page, and {limits[1]} on an empty one.")
 
@@ -120,6 +121,7 @@ async def _(target: Target) -> None:
 
 @check("search.last-vehicle")
 async def _(target: Target) -> None:
+    """The page may have ten vehicles, so only the position bounds it."""
     count = (await search(target, **_FIRST)).total or 0
     skip_unless(count, "The stock is empty.")
     number = len((await search(target, pagination={"skip": count - 1, "limit": 10})).vehicles)
@@ -135,6 +137,7 @@ async def _small_pages(target: Target, size: int, **members: Any) -> list[str]:
 
 @check("search.pages-differ")
 async def _(target: Target) -> None:
+    """Small pages are read one after the other without a sort."""
     keys = await _small_pages(target, 5)
     twice = next((key for key in keys if keys.count(key) > 1), None)
     expect(twice is None, f"Pages of 5 vehicles have {twice} twice.")
@@ -142,6 +145,7 @@ async def _(target: Target) -> None:
 
 @check("search.pages-in-order")
 async def _(target: Target) -> None:
+    """Both orders are compared as far as both go."""
     await target.some_listings()
     large = (await search(target, sort=_ORDER, pagination={"skip": 0, "limit": 3 * _PAGES})).keys
     small = await _small_pages(target, 3, sort=_ORDER)
@@ -169,6 +173,7 @@ async def sorted_page(target: Target, field: str, order: str) -> ReadPage:
 
 @check_each({f"sort.{id_of(field)}-{order}": (field, order) for field in SORTS for order in ORDERS})
 async def _(target: Target, field: str, order: str) -> None:
+    """Vehicles without a value are left out: their place has a check of its own."""
     listings = [each for each in await target.some_listings() if value_of(each, field) is not None]
     if len({value_of(each, field) for each in listings}) < 2:
         raise Skipped(f"No two listings have different values of {field}.")
@@ -191,6 +196,7 @@ async def _(target: Target, field: str, order: str) -> None:
     }
 )
 async def _(target: Target, field: str, order: str) -> None:
+    """The vehicles without a value must come last: the first `listings - absent` ones have one."""
     listings = await target.some_listings()
     absent = sum(each.get(field) is None for each in listings)
     if any(each.get(field) is not None and value_of(each, field) is None for each in listings):
@@ -205,6 +211,7 @@ async def _(target: Target, field: str, order: str) -> None:
 
 @check("sort.with-filters")
 async def _(target: Target) -> None:
+    """The filter excludes the newest year. So a response that ignores the filter, or the sort, is seen."""
     year = int(
         max(skip_unless(numbers(await target.having("year"), "year"), "No listing has a year that is a number."))
     )

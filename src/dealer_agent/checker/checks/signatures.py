@@ -146,6 +146,7 @@ async def _(target: Target) -> None:
 
 @check("signatures.verify")
 async def _(target: Target) -> None:
+    """One of the texts that may be signed verifies with the key."""
     content = {name: value for name, value in target.card.content.items() if name != "signatures"}
     # The text that A2A signs leaves out members with their default values. A signature over the card as it is served
     # is accepted too.

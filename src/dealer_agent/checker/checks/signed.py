@@ -175,12 +175,20 @@ async def _expect_refusal(target: Target, own: Probe, others: list[Probe], tries
 
 @check_each({each: each for each in WITHOUT_KEYS})
 async def _(target: Target, name: str) -> None:
+    """The signature is wrong in one way.
+
+    If the agent also accepts all others, it does not look at signatures, and the check is skipped.
+    """
     others = [probe for each, probe in WITHOUT_KEYS.items() if each != name]
     await _expect_refusal(target, WITHOUT_KEYS[name], others, 1, "The agent does not look at signatures of requests.")
 
 
 @check_each({each: each for each in (*WITH_KEYS, *OF_LEADS)})
 async def _(target: Target, name: str) -> None:
+    """The signature is wrong in a way that an agent sees only with the keys of the signer.
+
+    It may have to fetch these first.
+    """
     probe = (WITH_KEYS | OF_LEADS)[name]
     others = [other for each, other in WITH_KEYS.items() if each != name]
     origin = _signer(target).origin
@@ -205,6 +213,7 @@ async def _(target: Target) -> None:
 
 @check("signed.stranger")
 async def _(target: Target) -> None:
+    """An agent that refuses the request may look at signatures or not. Only the former is wrong here."""
     await _require_answer(target)
     content = _content(target)
     exchange = await _post(target, content, _signed(target, _stranger(), content))
@@ -217,6 +226,7 @@ async def _(target: Target) -> None:
 
 @check("signed.answered")
 async def _(target: Target) -> None:
+    """The same request is sent without a signature before. If it is refused, the check is skipped."""
     signer, content = _signer(target), _content(target)
     await _require_answer(target)
     exchange = await _post(target, content, _signed(target, signer, content))

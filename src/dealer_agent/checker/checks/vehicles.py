@@ -137,6 +137,7 @@ async def _(target: Target) -> None:
 
 @check("listing.vehicle-id-stable")
 async def _(target: Target) -> None:
+    """Two searches are compared by VIN. Other checks judge a vehicle without a VIN or an id."""
     seen: dict[str, Any] = {}
     for _ in range(2):
         exchange = await target.send(target.payload("inventory.search", pagination={"limit": 21}), fresh=True)
@@ -176,6 +177,7 @@ async def _(target: Target, status: str) -> None:
 
 @check("vehicle.vin-first")
 async def _(target: Target) -> None:
+    """The VIN of one vehicle is asked for with the stock number of another."""
     first = await _one(target, "vin")
     stocks = [each["stock"] for each in await identified(target, "stock") if key_of(each) != key_of(first)]
     others = [stock for stock in stocks if stock != first.get("stock")]
@@ -216,6 +218,7 @@ async def _(target: Target) -> None:
 
 @check("vehicle.offered-price")
 async def _(target: Target) -> None:
+    """A dealer may have an offer for one condition only, so a vehicle of each is asked for."""
     listings = await identified(target, "vin")
     for condition in ("new", "used", "cpo"):
         priced = (each for each in listings if each.get("condition") == condition and each.get("price"))
@@ -288,6 +291,7 @@ async def _(target: Target, member: str) -> None:
 
 @check("listing.rooftop-known")
 async def _(target: Target) -> None:
+    """The first listing whose rooftop is unknown fails the check."""
     with skip_if_failed("dealer.information cannot be read: "):
         information = await target.ask("dealer.information")
     names = {str(each.get("name")) for each in dicts(information.get("rooftops"))}
