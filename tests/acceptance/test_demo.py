@@ -28,7 +28,7 @@ def test_the_demo_prints_a_card_and_three_commands_that_work_when_pasted(tmp_pat
     port = free_port()
     said = tmp_path / "said"
     with said.open("wb") as out:
-        # Another database in the environment, or another dealer's key, is none of the demo's business.
+        # Another database in the environment, or another dealer's key, must not affect the demo.
         demo = subprocess.Popen(
             [COMMAND, "demo", "--dir", tmp_path / "demo-store", "--port", str(port)],
             env=environment(

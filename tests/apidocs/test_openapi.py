@@ -234,7 +234,7 @@ Change = Callable[[dict[str, Any]], object]
         pytest.param(lambda body: body["error"]["details"].pop(), id="one detail"),
         pytest.param(lambda body: body["error"]["details"].append({}), id="three details"),
         pytest.param(lambda body: body["error"]["details"][0].pop("domain"), id="no domain"),
-        pytest.param(lambda body: body["error"]["details"][0]["metadata"].update(n=1), id="metadata that is no text"),
+        pytest.param(lambda body: body["error"]["details"][0]["metadata"].update(n=1), id="metadata of a number"),
         pytest.param(lambda body: body["error"]["details"][0].update(reason="RATE_LIMITED"), id="another's reason"),
         pytest.param(lambda body: body["error"]["details"][1].pop("error_id"), id="no error_id"),
         pytest.param(lambda body: body["error"]["details"][1].pop("created_at"), id="no created_at"),

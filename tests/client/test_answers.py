@@ -252,8 +252,8 @@ HOSTILE: dict[str, bytes] = {
     "another id": b'{"jsonrpc":"2.0","id":"other","result":' + ANSWER % msgspec.json.encode(PAGE) + b"}",
     "no result": b'{"jsonrpc":"2.0","id":"ID"}',
     "a task": b'{"jsonrpc":"2.0","id":"ID","result":{"task":{"id":"1"}}}',
-    "parts that are no list": b'{"jsonrpc":"2.0","id":"ID","result":{"message":{"parts":{"data":{}}}}}',
-    "parts that are no objects": b'{"jsonrpc":"2.0","id":"ID","result":{"message":{"parts":[1,null,{"data":[]}]}}}',
+    "parts that are not a list": b'{"jsonrpc":"2.0","id":"ID","result":{"message":{"parts":{"data":{}}}}}',
+    "parts that are not objects": b'{"jsonrpc":"2.0","id":"ID","result":{"message":{"parts":[1,null,{"data":[]}]}}}',
     "data of another skill": b'{"jsonrpc":"2.0","id":"ID","result":%s}'
     % (ANSWER % b"{}").replace(b"search", b"facets"),
     "no data": b'{"jsonrpc":"2.0","id":"ID","result":' + ANSWER % b"7" + b"}",
@@ -261,7 +261,7 @@ HOSTILE: dict[str, bytes] = {
     "a deep vehicle": b'{"jsonrpc":"2.0","id":"ID","result":'
     + ANSWER % (b'{"total":"1","vehicles":' + DEEP + b"}")
     + b"}",
-    "an error that is no object": b'{"jsonrpc":"2.0","id":"ID","error":7}',
+    "an error that is not an object": b'{"jsonrpc":"2.0","id":"ID","error":7}',
     "an error without a code": b'{"jsonrpc":"2.0","id":"ID","error":{"code":true,"data":[[1],null]}}',
 }
 

@@ -123,7 +123,7 @@ REFUSED: dict[str, tuple[Callable[[Json, CardSigner], object], object, str]] = {
     "no objects": (lambda signed, _: with_signatures(signed, 7, "x", {}, {"protected": []}), None, "is valid"),  # type: ignore[arg-type]
     "no JSON": (lambda signed, _: b"<html>", None, "is not a card that can be verified"),
     "too deep": (lambda signed, _: b'{"a":' * 100_000, None, "is not a card that can be verified"),
-    "a key set that is none": (lambda signed, _: signed, [1], "its key set cannot be read"),
+    "a document that is not a key set": (lambda signed, _: signed, [1], "its key set cannot be read"),
     "an empty key set": (lambda signed, _: signed, {"keys": []}, "its key set cannot be read"),
     "a key set without end": (lambda signed, _: signed, b" " * 70_000, "sent more than 65,536 bytes"),
 }

@@ -169,7 +169,7 @@ def test_a_contact_point_without_consent_is_not_delivered(crm: Crm, channels: tu
 
 
 def test_a_contact_point_that_came_later_needs_a_consent_that_came_with_it(crm: Crm) -> None:
-    """The consent for the first number is none for the second."""
+    """The consent for the first number does not hold for the second."""
     crm.take("email", "phone")
     crm.all()
     other = lead_of_sam("email") | {"customer": SAM | {"phone": "+12025550199"}}

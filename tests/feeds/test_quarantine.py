@@ -211,7 +211,7 @@ def test_a_release_publishes_the_unit_and_outlives_the_next_feeds(file: FeedFile
         for price in ("450", "440"):
             dealer.imports(changed(file, ROW, selling_price=price).data())
             assert (dealer.live()[vin].selling_price, dealer.held()) == (int(price), {})
-        # A release of 450 is none of 1.
+        # A release of the price 450 does not release the price 1.
         dealer.imports(changed(file, ROW, selling_price="1").data())
         assert (dealer.live()[vin].selling_price, dealer.held()[vin].reason) == (440, "price_low")
 

@@ -330,7 +330,7 @@ def _mutated(values: dict[str, str], chance: random.Random) -> dict[str, str]:
 
 
 def test_no_mutated_signature_is_accepted() -> None:
-    """A mutation that does not change what a field means is none: spaces, or an unused bit of base64."""
+    """A mutation that does not change what a field means is left out: spaces, or an unused bit of base64."""
     chance = random.Random(soak_seed())
     original = lead()
     values = {name.decode(): value.decode() for name, value in original.headers if name != b"host"}

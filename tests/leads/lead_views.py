@@ -135,7 +135,7 @@ nasty = st.one_of(st.text(st.characters(), max_size=30), st.sampled_from(NASTY))
 """Any string at all, lone surrogates included."""
 
 sent = st.one_of(st.text(max_size=30), st.sampled_from([text for text in NASTY if "\ud800" not in text]))
-"""Any string that a body can bring: lone surrogates are no UTF-8."""
+"""Any string that a body can bring: lone surrogates are not UTF-8."""
 
 
 def _at_most(length: int) -> st.SearchStrategy[str]:

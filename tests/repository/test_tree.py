@@ -19,7 +19,7 @@ PACKAGE = Path("src/dealer_agent")
 
 
 def read(path: Path) -> str:
-    """A file of the project as text, without the bytes that are no text."""
+    """A file of the project as text, without the bytes that are not a text."""
     return (ROOT / path).read_text("utf-8", errors="ignore")
 
 

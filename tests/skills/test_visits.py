@@ -152,7 +152,7 @@ def test_the_vehicles_rooftop_is_visited_else_the_first_that_books_such_visits(
     ],
 )
 def test_whatever_time_is_asked_for_there_is_an_answer(new_intake: OpenIntake, appointment: dict[str, Any]) -> None:
-    """A time in the past is no error, nor is any other (docs/protocol.md#appointments)."""
+    """A time in the past is not an error, and no other time is (docs/protocol.md#appointments)."""
     reply = new_intake(PROFILE).take(lead_with_visit(appointment), NOW, LOT)["appointment"]
     assert (reply["status"], len(reply.get("proposed_times") or reply["proposed_slots"])) == ("proposed", 3)
 

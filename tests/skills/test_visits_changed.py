@@ -164,7 +164,7 @@ def test_a_visit_that_took_place_is_not_replaced(new_intake: OpenIntake) -> None
 def test_a_repeated_request_after_the_visit_is_not_answered_as_confirmed(
     new_intake: OpenIntake, again: dict[str, Any]
 ) -> None:
-    """A time in the past is no error: it is nobody's any more (docs/protocol.md#duplicate-adds)."""
+    """A time in the past is not an error: it is nobody's any more (docs/protocol.md#duplicate-adds)."""
     intake = new_intake(PROFILE)
     first = intake.take(lead_of_sam(again), NOW, LOT)
     assert first["appointment"]["status"] == "confirmed"
@@ -314,7 +314,7 @@ def test_an_appraisal_moves_with_the_test_drive_that_it_is_part_of(new_intake: O
 
 
 def test_an_appraisal_is_no_part_of_a_test_drive_at_a_time_that_has_passed(new_intake: OpenIntake) -> None:
-    """A time in the past is no error, and is never confirmed (docs/protocol.md#duplicate-adds)."""
+    """A time in the past is not an error, and is never confirmed (docs/protocol.md#duplicate-adds)."""
     intake = new_intake(PROFILE)
     intake.take(lead_of_sam(visit(at("10:00"))), NOW, LOT)
     under_way = NOW + timedelta(days=1, hours=1, minutes=30)

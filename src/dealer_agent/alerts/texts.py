@@ -169,7 +169,7 @@ def _single_gaps(lines: list[str]) -> list[str]:
 @cache
 def _environment() -> Environment:
     """The templates of the texts, with their filters."""
-    # The texts are no HTML.
+    # The texts are not HTML.
     environment = Environment(  # noqa: S701
         loader=PackageLoader("dealer_agent.alerts"), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )

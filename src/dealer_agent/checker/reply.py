@@ -76,7 +76,7 @@ def refusal_of(exchange: Exchange) -> Refusal:
     """The error of an exchange. Raises Failed if it has none."""
     error = at(exchange.json, "error")
     if not isinstance(error, dict):
-        done = "accepted" if exchange.status < 300 else f"answered with HTTP {exchange.status} and no error object"
+        done = "accepted" if exchange.status < 300 else f"answered with HTTP {exchange.status} and no `error`"
         raise Failed(f"A request that must be refused is {done}.", exchange)
     data = error.get("data") if "data" in error else error.get("details")
     entries = dicts(data if isinstance(data, list) else [data])

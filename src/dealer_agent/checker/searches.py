@@ -67,7 +67,7 @@ def key_of(listing: Listing) -> str:
 
 
 def number_of(listing: Listing, member: str) -> float | int | None:
-    """A number of a listing. None if it is absent, no number, or larger than a double can hold."""
+    """A number of a listing. None if it is absent, not a number, or larger than a double can hold."""
     value = listing.get(member)
     return value if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= MAX else None
 

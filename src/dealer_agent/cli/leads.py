@@ -280,7 +280,7 @@ def _confirm(question: str, *, yes: bool) -> None:
 
 
 def _erase_person(dealer: OpenDealer, erased: Erasure, *, yes: bool, again: bool) -> None:
-    """Erases all leads of the person. With `again`, it is no error that there are none.
+    """Erases all leads of the person. With `again`, it is not an error that there are none.
 
     So a command that was killed before the erasure was final can be repeated.
     """

@@ -39,7 +39,7 @@ _OS_ADVICE = {
     errno.EPERM: "not permitted; run the command as the user who owns it, or choose another place",
     errno.ENOENT: "it does not exist and cannot be created there; choose another place",
     errno.EEXIST: "it exists and is not a folder; choose another place",
-    errno.ENOTDIR: "a part of this path is a file and no folder; choose another place",
+    errno.ENOTDIR: "a part of this path is a file, not a folder; choose another place",
     errno.EISDIR: "it is a folder; name a file",
     errno.EROFS: "this disk can only be read; choose another place",
     errno.ENOSPC: "the disk is full; make room, then repeat the command",

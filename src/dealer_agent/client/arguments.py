@@ -55,7 +55,7 @@ class Filters(TypedDict):
     electric_range_mi_max: NotRequired[int | None]
     """Miles."""
     dc_fast_charge: NotRequired[bool | None]
-    """When true, only vehicles that charge with direct current. False is no constraint."""
+    """When true, only vehicles that charge with direct current. False is not a constraint."""
     charge_port: NotRequired[list[str] | tuple[str, ...] | None]
     """nacs, ccs, j1772, chademo."""
     driveline: NotRequired[list[str] | tuple[str, ...] | None]

@@ -6,7 +6,7 @@
     ├── NotADealerAgent     no usable agent card at the URL
     │   └── CardNotVerified the signature of the card is missing or wrong
     ├── QuoteNotVerified    the signature of a quote is missing or wrong
-    ├── MalformedResponse   a response that is none of the protocol
+    ├── MalformedResponse   a response that breaks the protocol
     ├── SearchIncomplete    `search_all` cannot show that it saw all vehicles
     └── Refused             the dealer's agent answered with an error
         └── VehicleNotFound, RateLimited, ...: one class for each code of `protocol.errors.ERRORS`

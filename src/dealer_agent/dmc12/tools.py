@@ -217,7 +217,7 @@ CREATE_RESERVATION: Final = Dmc12Tool(
     "create_reservation",
     OFFER_HOLD,
     "reservation:write",
-    "Holds the vehicle of a quote for a time. Only for agents that prove who they are. It is no contract.",
+    "Holds the vehicle of a quote for a time. Only for agents that prove who they are. It is not a contract.",
     _object({"quote_id": _text(64, 10), "customer_ref": _REFERENCE}, "quote_id"),
 )
 RELEASE_RESERVATION: Final = Dmc12Tool(

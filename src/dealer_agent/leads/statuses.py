@@ -43,7 +43,7 @@ StoredStatus = Literal[ActiveStatus, ClosedStatus, "replaced", "cancelled"]
 VisitStatus = Literal[ActiveStatus, ClosedStatus, "rejected", "cancelled"]
 """The statuses that documents show."""
 AT_A_TIME: Final[tuple[VisitStatus, ...]] = (CONFIRMED, CANCELLED, DONE, NO_SHOW)
-"""Of visits whose times are those of the visit, and no proposals."""
+"""Of visits whose times are those of the visit, not proposals."""
 ENDED: Final[tuple[VisitStatus, ...]] = (CANCELLED, DONE, NO_SHOW)
 
 VisitState = Literal["open", "ahead", "begun", "over", "done", "no_show", "replaced", "cancelled"]

@@ -223,7 +223,7 @@ OFFER_TOOLS: Final = (
     ),
     Tool(
         OFFER_HOLD,
-        "Use it only when the person wants this vehicle kept. It is no contract. An agent has few holds a day, and "
+        "Use it only when the person wants this vehicle kept. It is not a contract. An agent has few holds a day, and "
         "cannot hold a vehicle again on the same day.",
     ),
     Tool(OFFER_RELEASE, "Use it as soon as the person no longer wants the vehicle."),

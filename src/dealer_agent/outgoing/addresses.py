@@ -43,7 +43,7 @@ class AddressRefused(Exception):  # noqa: N818 - says what happened.
 
 
 def is_public(address: str) -> bool:
-    """Whether an IP address is one of the public internet, and no form of another address. Raises ValueError."""
+    """Whether an IP address is one of the public internet, and not a form of another address. Raises ValueError."""
     ip = ip_address(address.partition("%")[0])
     return not any(ip in network for network in _SPECIAL) and (ip.version == 4 or ip in _GLOBAL_UNICAST)
 
@@ -55,7 +55,7 @@ class AddressRule:
     networks: tuple[IPv4Network | IPv6Network, ...] = ()
 
     def allows(self, address: str) -> bool:
-        """Whether a connection may go to an IP address. Raises ValueError if it is none."""
+        """Whether a connection may go to an IP address. Raises ValueError for another text."""
         ip = ip_address(address.partition("%")[0])
         return is_public(address) or any(ip in network for network in self.networks)
 

@@ -44,7 +44,7 @@ class Jurisdiction(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class OfferQuoteRequest(Struct, tag_field="type", tag="offer.quote.request", frozen=True, forbid_unknown_fields=True):
     """Asks for a quote of one vehicle. At least one of `vin`, `stock` and `vehicle_id` is required. `buyer_ref` is the
-    agent's own name for the buyer: no e-mail address and no phone number.
+    agent's own name for the buyer: not an e-mail address and not a phone number.
     """
 
     vin: Word | UnsetType = UNSET

@@ -222,7 +222,7 @@ class VehicleMembers(Struct, frozen=True, omit_defaults=True, kw_only=True):
     dc_fast_charge: Annotated[
         bool | UnsetType,
         Field("DC fast charging"),
-        IsTrue(9, "When true, only vehicles that charge with direct current. False is no constraint."),
+        IsTrue(9, "When true, only vehicles that charge with direct current. False is not a constraint."),
         Counts("dc_fast_charge", 9),
         LeadFact(10),
         Feed("truth"),

@@ -190,9 +190,9 @@ feed_shapes = dealer_table(
 )
 
 # The units whose facts in the feed are implausible, and the decisions of people about units (`stock.held_units`).
-# `decision` is none, released or hidden. `doubts` is a JSON array of what is implausible, `released` of what a person
-# released. `unit` is the document of the feed; NULL if nothing is held. A unit that is for sale keeps its last good
-# facts, which an import confirmed at `good_at`, until `leaves_at`. `source` is the name of the file.
+# `decision` is `none`, `released` or `hidden`. `doubts` is a JSON array of what is implausible, `released` of what a
+# person released. `unit` is the document of the feed; NULL if nothing is held. A unit that is for sale keeps its last
+# good facts, which an import confirmed at `good_at`, until `leaves_at`. `source` is the name of the file.
 held_units = dealer_table(
     "held_units",
     columns(ExternalText, "vehicle_id", "vin", "stock", "rooftop", "source", "decided_by"),

@@ -72,7 +72,7 @@ HOSTILE: dict[str, Callable[[int], bytes]] = {
     "NUL bytes": filled(HEADER, b"\0"),
     "columns that are withheld": lambda size: b"vin," + b",".join(b"cost%d" % n for n in range(size // 11)) + b"\n",
     "columns of one name": filled(b"vin,", b"price,"),
-    "dates that are none": filled(b"vin,inventory_date,updated_at\n", VIN + b",10/31/20ab 10,10/31/20ac 10\n"),
+    "texts that are not dates": filled(b"vin,inventory_date,updated_at\n", VIN + b",10/31/20ab 10,10/31/20ac 10\n"),
     "dates of a wrong month": filled(b"vin,inventory_date\n", VIN + b",99/31/2020 10:00:00 PM\n"),
     "one VIN": filled(HEADER, VIN + b",A,used,2024,Honda,Accord,28040,14210\n"),
     "comments not closed": cells(b"description", b"<!--"),
@@ -96,7 +96,7 @@ HOSTILE: dict[str, Callable[[int], bytes]] = {
     "one text of JSON": filled(b'[{"vin":"', b"a", b'"}]'),
     "JSON that breaks off": filled(b"[", b'{"vin":"1"},'),
     "lines of JSON": filled(b"", b'{"vin":"1HGCY2F57RA000001","stock":"1"}\n'),
-    "lines that are no JSON": filled(b'{"vin":"1"}\n', b"x\n"),
+    "lines that are not JSON": filled(b'{"vin":"1"}\n', b"x\n"),
     "members of one object": lambda size: json.dumps([{f"k{n}": 1 for n in range(size // 10)} | {"vin": "1"}]).encode(),
     "members of every object": lambda size: json.dumps(
         [{"vin": f"1HGCY2F57RA{n:06}", f"k{n}": 1} for n in range(size // 50)]

@@ -84,7 +84,7 @@ def test_bytes_that_are_mostly_zeros_are_refused() -> None:
         # A quoted header: here a quoted cell may hold a TAB and a line end.
         (f'"VIN"\t"Trim"\n"{VIN}"\t"Sport\tTour"\n"{OTHER_VIN}"\t"Sport\nTour"\n', ["Sport Tour", "Sport Tour"]),
         (f' \n"VIN"\t"Trim"\n"{VIN}"\t"Sport\tTour"\n', ["Sport Tour"]),
-        # A blank before a quoted cell of a comma file is none of the cell's.
+        # A blank before a quoted cell of a comma file does not belong to the cell.
         (f'VIN, Trim\n{VIN}, "Sport, Tour"\n', ["Sport, Tour"]),
         (f'VIN; Trim\n{VIN};6" lift\n', ['6" lift']),
     ],

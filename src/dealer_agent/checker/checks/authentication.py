@@ -167,7 +167,7 @@ async def _(target: Target) -> None:
     """`resource` decides where the metadata must be (RFC 9728), and the endpoint of the agent must be below it."""
     url = _metadata_url(await _challenged(target)) or ""
     resource = (await _read_metadata(target)).get("resource")
-    expect(forms.url(resource), f"`resource` is {resource!r}, no absolute URL.")
+    expect(forms.url(resource), f"`resource` is {resource!r}, not an absolute URL.")
     parts = urlsplit(str(resource).rstrip("/"))
     expected = parts._replace(path=PROTECTED_RESOURCE_PATH + parts.path).geturl()
     expect(url.rstrip("/") == expected, f"The metadata of {resource} must be at {expected}, and is at {url}.")

@@ -79,7 +79,7 @@ async def _validator(target: Target, url: str) -> jsonschema_rs.Validator:
         try:
             targets = [urldefrag(urljoin(str(base), reference))[0] for reference in _references(document)]
         except ValueError:
-            raise Skipped(f"The schema {each} has a reference that is no URL.") from None
+            raise Skipped(f"The schema {each} has a reference that is not a URL.") from None
         waiting += [found for found in targets if found not in (each, base)]
     known = documents | {str(document["$id"]): document for document in documents.values() if "$id" in document}
     try:
@@ -94,7 +94,7 @@ async def _(target: Target) -> None:
     for skill_id in sorted(target.card.skills & {skill.id for skill in SKILLS}):
         for kind in KINDS:
             url = declared.get(skill_id, {}).get(kind)
-            expect(forms.url(url), f"The {kind} of {skill_id} is {url!r}, no absolute URL.", target.card.exchange)
+            expect(forms.url(url), f"The {kind} of {skill_id} is {url!r}, not an absolute URL.", target.card.exchange)
 
 
 def _is_schema(exchange: Exchange) -> bool | str:

@@ -211,7 +211,7 @@ each_of(_each_skill, {"cards.skill-members": _has_members, "cards.skill-modes": 
 async def _(target: Target) -> None:
     """Only documentation on the host of the card is fetched: another host is not the agent's."""
     url = skip_unless(target.card.camel.get("documentationUrl"), "The card names no documentation.")
-    expect(forms.url(url), f"`documentationUrl` is {url!r}, no absolute URL.", target.card.exchange)
+    expect(forms.url(url), f"`documentationUrl` is {url!r}, not an absolute URL.", target.card.exchange)
     skip_unless(target.card.is_at_home(url), "The documentation is on another host.")
     exchange = await target.request("GET", url, without_token=True)
     expect(exchange.status < 400, f"The documentation gets HTTP {exchange.status}.", exchange)

@@ -66,7 +66,7 @@ def _entry(entry: Lead, revision: Revision) -> str | None:
     lacking = [name for name in (pointer, text) if not isinstance(entry.get(name), str)]
     if lacking:
         return f"An entry has no text in `{lacking[0]}`."
-    return None if POINTER.fullmatch(entry[pointer]) else f"{entry[pointer]!r} is no JSON pointer."
+    return None if POINTER.fullmatch(entry[pointer]) else f"{entry[pointer]!r} is not a JSON pointer."
 
 
 @check("errors.entries", last=True)

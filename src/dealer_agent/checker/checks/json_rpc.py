@@ -39,7 +39,7 @@ def _calling(change: Callable[[dict[str, Any]], Any] = dict, *, unknown: bool = 
 async def _answers(target: Target) -> list[Exchange]:
     """All answers of the interface that are JSON objects.
 
-    HTTP may refuse a call before JSON-RPC reads it, for example with 401 or 413. Such a refusal is no JSON-RPC.
+    HTTP may refuse a call before JSON-RPC reads it, for example with 401 or 413. Such a refusal is not JSON-RPC.
     """
     await _calling()(target)
     return [each for each in target.posted if isinstance(each.json, dict) and each.status < 400]

@@ -324,7 +324,7 @@ STATUS = forms.one_of("requested", "proposed", "confirmed", "rejected")
 
 
 def instant(text: object) -> datetime | None:
-    """The time of a timestamp with an offset; None if it is none."""
+    """The time of a timestamp with an offset; None for another text."""
     try:
         moment = datetime.fromisoformat(text) if isinstance(text, str) else None
     except ValueError:

@@ -108,7 +108,8 @@ async def _(target: Target) -> None:
     quote = await _quote(target)
     times = [parse_timestamp(quote[name]) for name in ("created_at", "valid_until")]
     expect(
-        all(isinstance(each, datetime) and each.tzinfo for each in times), "A time of the quote is none with an offset."
+        all(isinstance(each, datetime) and each.tzinfo for each in times),
+        "A time of the quote has no offset from UTC.",
     )
     begin, end = (each for each in times if each is not None)
     expect(timedelta(0) < end - begin <= LONGEST, f"The quote is valid for {end - begin}.")

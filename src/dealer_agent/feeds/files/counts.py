@@ -263,7 +263,7 @@ class Comparison:
                 self._named.append(f"{new.vin or new.stock} ${before:,} to ${after:,}")
 
     def add_price(self, before: int, after: int) -> None:
-        """Notes a changed price; 0 is none. The units are in the order of the file."""
+        """Notes a changed price; 0 means no price. The units are in the order of the file."""
         if before and after and before != after:
             self._prices.append((before, after))
 

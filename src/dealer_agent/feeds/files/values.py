@@ -363,7 +363,7 @@ def web_address(text: str) -> str | None:
 
 
 def photos(texts: list[str]) -> tuple[list[str], int]:
-    """The distinct photo URLs in order, split at separators before `http`, and the number of texts that are no URL."""
+    """The distinct photo URLs in order, split at separators before `http`, and the number of other texts."""
     addresses: dict[str, None] = {}
     refused = 0
     for piece in chain.from_iterable(_BEFORE_URL.split(text.strip(" |,;\t\r\n")) for text in texts):

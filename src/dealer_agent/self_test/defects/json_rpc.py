@@ -19,7 +19,7 @@ def _calls(wanted: When, change: Change) -> Breaking:
 
 
 def member(call: Call, name: str) -> Any:
-    """A member of the call; "absent" if there is none, or if the body is no object."""
+    """A member of the call; "absent" if there is none, or if the body is not an object."""
     return call.document.get(name, "absent") if isinstance(call.document, dict) else "absent"
 
 

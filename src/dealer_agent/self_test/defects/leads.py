@@ -171,7 +171,7 @@ answers(
 )
 answers(
     "leads.personal-data",
-    error(lambda found: found.update(message=f"{WRITTEN} is no address.")),
+    error(lambda found: found.update(message=f"{WRITTEN} is not an address.")),
     lead(lambda payload: "favourite_colour" in payload and "appointment" in payload),
 )
 answers(
