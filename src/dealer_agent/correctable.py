@@ -2,7 +2,10 @@
 
 
 class CorrectableError(Exception):
-    """Its message says what happened and what to do. A command ends with the message and exit code 1."""
+    """An error that a person can correct.
+
+    Its message says what happened and what to do. A command ends with the message and exit code 1.
+    """
 
 
 class NotPossible(CorrectableError):  # noqa: N818 - it says what happened

@@ -107,7 +107,7 @@ def test_of_many_who_ask_for_one_time_as_many_get_it_as_there_are_places(booking
         else:
             assert len(one["proposed_times"]) == 3
             assert wish["appointment_at"] not in one["proposed_times"]
-    # Their answers are the truth: the store has these visits at that time, and no others.
+    # The answers to the buyers decide what must be stored: these visits at that time, and no others.
     at = datetime.fromisoformat(wish["appointment_at"])
     stored = {
         listed.appointment.appointment_id

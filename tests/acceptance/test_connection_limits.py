@@ -117,7 +117,7 @@ def silent(url: str, count: int, sent: bytes = b"") -> Iterator[list[socket.sock
         connections = []
         for _ in range(count):
             connections.append(stack.enter_context(connect(url)))
-            # One that found no room may be closed before it has said a word.
+            # A connection for which there was no room may be closed before it has sent a byte.
             with suppress(ConnectionError):
                 connections[-1].sendall(sent)
         yield connections
@@ -129,7 +129,7 @@ def with_files(most: int) -> tuple[str, ...]:
 
 @pytest.mark.requirement("connection-limits")
 def test_idle_connections_make_room_for_leads(tmp_path: Path) -> None:
-    """Those that sent nothing, and those that have their answer."""
+    """Idle are connections that sent nothing, and connections that have their answer."""
     with serving(stocked_dealer(tmp_path), program=with_files(120)) as running:
         for turn, sent in enumerate((b"", HEALTH)):
             with silent(running.url, 250, sent):

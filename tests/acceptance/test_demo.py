@@ -41,7 +41,7 @@ def test_the_demo_prints_a_card_and_three_commands_that_work_when_pasted(tmp_pat
         text = str(eventually("it says how to stop it", lambda: "Ctrl-C" in said.read_text() and said.read_text()))
         found = re.search(r"http://\S+/\.well-known/agent-card\.json", text)
         assert found is not None
-        # It answers in a moment: its socket is open already, and what is asked now waits.
+        # The socket of the demo is open already. A request that comes too early waits there.
         card = httpx.get(found[0], timeout=PATIENCE_SECONDS).json()
         assert card["supportedInterfaces"][1]["url"] == f"http://127.0.0.1:{port}"
 

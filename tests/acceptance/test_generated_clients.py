@@ -55,7 +55,10 @@ def run(
 def test_openapi_python_client_generates_a_client_that_uses_all_skills(
     service: Running, document: Path, tmp_path: Path
 ) -> None:
-    """It warns of nothing, so it skips no operation and no schema; and its types say what the service answers."""
+    """The generator warns of nothing, so it skips no operation and no schema.
+
+    The types of the client say what the service answers.
+    """
     tools = generators()
     settings = tmp_path / "generator.yml"
     settings.write_text("package_name_override: agent_client\n", "utf-8")

@@ -122,7 +122,7 @@ def test_a_worker_that_dies_while_it_is_asked_whether_it_lives_is_replaced_at_on
 
 @pytest.mark.soak
 def test_a_worker_that_cannot_start_does_not_stop_the_workers_that_serve(tmp_path: Path) -> None:
-    """It is started again until it serves: here when the database is whole again."""
+    """The worker is started again until it serves: here when the database is whole again."""
     folder = stocked_dealer(tmp_path / "store")
     running = start(folder, workers=2)
 

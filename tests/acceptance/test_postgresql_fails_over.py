@@ -155,7 +155,7 @@ def test_a_server_that_takes_no_writes_any_more_is_left_by_all_connections(
 
 @pytest.mark.soak
 def test_the_service_starts_when_the_database_does(tmp_path: Path, cluster: Replicated, service_url: str) -> None:
-    """Its port refuses connections, then the server is starting."""
+    """The port of the database refuses connections, then the server is starting."""
     folder = write_dealer(tmp_path / "store")
     cluster.primary.configure(synchronous_standby_names="")
     cluster.standby.kill()
@@ -194,7 +194,7 @@ def test_the_start_waits_for_a_server_that_is_starting_or_not_promoted_yet(
 
     cluster.rebuild()
     cluster.standby.shut_down()
-    # Such a standby tells its clients the same as a server that is starting.
+    # A standby with this setting tells its clients the same as a server that is starting.
     with (cluster.standby.data / "postgresql.auto.conf").open("a") as file:
         file.write("hot_standby = off\n")
     cluster.standby.start()

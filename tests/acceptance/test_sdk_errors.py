@@ -121,7 +121,7 @@ def test_both_clients_show_the_code_and_all_problems_wherever_they_show_anything
 
 @pytest.mark.requirement("vocabulary-json-rpc-form")
 def test_what_differs_in_the_other_vocabulary_is_on_the_page(seen: Seen) -> None:
-    """Its `error.data` is an object, in which the Python client does not look."""
+    """In that vocabulary, `error.data` is an object, in which the Python client does not look."""
     for code in ERRORS:
         for binding in BINDINGS:
             python = seen["proto", code, binding, "Python"], seen["autoagent", code, binding, "Python"]

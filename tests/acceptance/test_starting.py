@@ -48,7 +48,10 @@ WARNINGS = ("inventory import", "no other machine can reach", "links in mails to
 
 @pytest.mark.parametrize("warned", [True, False])
 def test_serve_warns_of_what_is_missing_and_of_what_others_cannot_reach(tmp_path: Path, warned: bool) -> None:
-    """It serves all the same. Without stock, as after a changed `id` in dealer.toml, it has nothing to sell."""
+    """The service serves all the same.
+
+    Without stock, as after a changed `id` in dealer.toml, it has nothing to sell.
+    """
     if warned:
         folder = write_dealer(tmp_path / "store", f"{MAIL}confirm_appointments = true\n")
     else:

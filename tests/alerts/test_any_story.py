@@ -47,7 +47,7 @@ def test_messages_stay_within_the_rule_in_any_story(dealer: Watched) -> None:
                 do_jobs(dealer.store, watch, now)
             elif check_without_sending(dealer.store, watch, now) and end == "sent":
                 for job in claim_messages(dealer.store, DEALER, now):
-                    # It is killed before it can note that the message was sent.
+                    # The process is killed before it can note that the message was sent.
                     asyncio.run(_try(dealer, watch, job))
         _check_rule(dealer)
     except AssertionError as failure:

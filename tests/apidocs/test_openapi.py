@@ -298,7 +298,7 @@ def test_a_token_is_declared_where_skills_ask_for_one(
 
 
 def test_a_skill_that_is_switched_off_is_not_in_the_document() -> None:
-    """It is not on the card either."""
+    """The skill is not on the card either."""
     document = openapi_document(facts(tuple(skill for skill in SKILLS if skill.id != "lead.submit")), WIRE)
     assert "lead-submit" not in json.dumps(document)
     assert not {"LeadSubmitRequest", "Customer", "Consent"} & set(document["components"]["schemas"])

@@ -139,7 +139,7 @@ def test_a_killed_build_leaves_nothing_that_is_used(sample_dealer: SampleDealer)
 def test_a_small_file_is_not_used_after_the_next_boot(
     sample_dealer: SampleDealer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may be incomplete: nothing waited for the disk."""
+    """The file may be incomplete after a boot: nothing waited for the disk."""
     sample_dealer.loader().load(NOW)
     before = sample_dealer.file.stat().st_ino
     kept = sample_dealer.file.open("rb")

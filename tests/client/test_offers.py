@@ -90,7 +90,7 @@ KEYED: dict[str, tuple[Callable[[DealerAgent], Awaitable[Any]], dict[str, Any]]]
 def test_a_request_with_a_key_is_sent_again_with_the_same_key(
     call: Callable[[DealerAgent], Awaitable[Any]], data: dict[str, Any], failure: Reply
 ) -> None:
-    """It is one hold, and one change of a visit, however often it arrives."""
+    """The dealer makes one hold, and one change of a visit, however often it arrives."""
     got, arrived = asked(call, [failure, failure, data])
     assert not isinstance(got, errors.DealerAgentError)
     assert len(arrived) == 3
@@ -151,7 +151,7 @@ def test_a_quote_without_a_signature_is_not_verified() -> None:
 
 
 def test_the_extension_of_the_offers_is_not_that_of_the_protocol() -> None:
-    """Its version decides the form of a lead."""
+    """The version of the protocol decides the form of a lead."""
     receipt, arrived = asked(lambda agent: agent.submit_lead(**LEAD, offer={"quote_id": "q"}), [RECEIPT])
     assert receipt.status == "received"
     assert arrived[0]["offer"] == {"quote_id": "q"}

@@ -357,7 +357,7 @@ def test_a_dealer_needs_a_rooftop(refuse: Refuse) -> None:
 
 @pytest.mark.requirement("feed-price-default")
 def test_what_the_feeds_price_is_must_be_said(refuse: Refuse) -> None:
-    """It is never guessed."""
+    """The meaning of the price is never guessed."""
     assert refuse(LEAST.replace('feed_price = "advertised"\n', "")) == [
         'line 1: feed_price: is missing; write feed_price = "advertised" or feed_price = "before_fees"'
     ]

@@ -37,7 +37,7 @@ def always(what: str) -> Behaviour:
 
 
 def one_after_the_other(*what: str) -> Behaviour:
-    """These, and from then on the last one."""
+    """Behaves in these ways, one a request, and from then on in the last one."""
     left = list(what)
     return lambda: left.pop(0) if len(left) > 1 else left[0]
 

@@ -65,7 +65,7 @@ def test_what_a_killed_attempt_left_behind_goes_with_the_next(tmp_path: Path) ->
 
 
 def test_files_of_killed_attempts_of_other_deliveries_are_deleted_after_a_day(tmp_path: Path) -> None:
-    """It holds a customer who may be erased meanwhile: then no attempt of that delivery comes again."""
+    """Such a file has the data of a customer who may be erased meanwhile. Then that delivery is not tried again."""
     (tmp_path / UNFINISHED).mkdir()
     for name, age in (("D2.01JN", LEFT_BEHIND_SECONDS + 60), ("D3.01JN", LEFT_BEHIND_SECONDS - 3600)):
         left = tmp_path / UNFINISHED / name

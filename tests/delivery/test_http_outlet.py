@@ -130,7 +130,7 @@ def test_any_answer_of_success_is_a_delivery(receiver: HttpReceiver, status: int
 
 
 def test_an_answer_without_an_end_is_not_waited_for(receiver: HttpReceiver) -> None:
-    """Its head has said everything, and its body may be of any size."""
+    """The head of the answer has said everything, and the body may be of any size."""
     receiver.answer = b"HTTP/1.1 200 Fine\r\nContent-Length: 100000000000\r\n\r\n" + b"x" * 100_000
     send(receiver.url)
 
@@ -143,7 +143,7 @@ def test_deliveries_share_a_connection(receiver: HttpReceiver) -> None:
 
 @pytest.mark.parametrize("closing", ["refuse", "cut", "die"])
 def test_a_kept_connection_that_the_receiver_closes_is_no_failed_delivery(receiver: HttpReceiver, closing: str) -> None:
-    """It may close an idle connection at any time, also while the next request is on its way (RFC 9112, 9.5)."""
+    """The receiver may close an idle connection at any time, also while a request is on its way (RFC 9112, 9.5)."""
     receiver.behaviour = one_after_the_other("keep", closing, "keep", closing, "take")
     send(receiver.url, times=3)
     assert len({posted.headers["x-delivery-id"] for posted in receiver.taken}) == 1

@@ -243,7 +243,7 @@ def test_the_log_of_the_proxy_has_requests_but_no_secret(proxy: Proxy) -> None:
 
 @pytest.mark.outside_protocol("deployment")
 def test_a_large_lead_passes_the_proxy(proxy: Proxy) -> None:
-    """Its schema refuses it, not the proxy."""
+    """The schema refuses the lead, not the proxy."""
     with proxy.client("127.0.1.2") as client:
         eventually("the proxy has found the service", lambda: client.get("/readyz").status_code == 200)
         large = body("lead.submit", message="x" * 250_000)

@@ -111,7 +111,7 @@ def test_the_health_check_of_the_image_finds_a_running_service_and_no_other(tmp_
         for port, code in ((running.port, 0), (9, 1)):
             check = [sys.executable, *(each.replace(":8080/", f":{port}/") for each in arguments)]
             assert check[1:] != arguments
-            # It waits for 4 s, and a loaded machine may take longer.
+            # The health check waits for 4 s, and a loaded machine may take longer.
             eventually("the exit code", lambda: run(check).returncode == code)  # noqa: B023
 
 

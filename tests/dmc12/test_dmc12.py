@@ -93,7 +93,7 @@ def test_the_arguments_of_each_tool_are_those_that_are_published() -> None:
     published["initiate_deal_handoff"] = schema_of("deal-handoff.json")["properties"]["input"]
     for each in schema_of("reservation.json")["properties"]["input"]["oneOf"]:
         published |= dict.fromkeys(each["title"].split(" | "), each)
-    # It takes a VIN, as its document says; it has no schema of its arguments.
+    # DMC-12 publishes no schema of the arguments of this tool. Its document says that it takes a VIN.
     published["get_pricing_disclosure"] = published["get_vehicle_by_vin"]
     published["release_reservation"] = published["get_reservation_status"] = published.pop(
         "release_reservation", published.get("get_reservation_status")

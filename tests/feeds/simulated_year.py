@@ -195,7 +195,7 @@ class Lot:
     def _changed(self, car: Car, day: date) -> Car:
         rng = self.random
         if car.price is None:
-            # It gets a price when it is ready for sale.
+            # A car gets a price when it is ready for sale.
             return replace(car, price=self.arrival_price(car)) if rng.random() < 0.1 else car
         price = car.price
         if rng.random() < 0.04:

@@ -55,7 +55,7 @@ def test_times_in_json_are_utc_on_every_machine(moment: datetime) -> None:
 def test_the_id_of_a_unit_is_made_from_its_vin_else_from_its_stock_number(
     vin: str, stock: str, vehicle_id: str
 ) -> None:
-    """It is stored with each unit, so it must never change."""
+    """The id is stored with each unit, so this rule must never change."""
     assert vehicle_id_for(Unit(vin=vin, stock=stock)) == vehicle_id
 
 

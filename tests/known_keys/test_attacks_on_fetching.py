@@ -54,7 +54,7 @@ def test_few_large_directories_do_not_remove_the_others(store: Store) -> None:
     fill(store, 2 * MAX_ASKED_A_MINUTE, LARGEST)
     assert has_keys(store, "https://honest.example")
     with store.write(OWNER, NOW + timedelta(minutes=3, seconds=30)) as tx:
-        # Those without room still count for the rate of new sources.
+        # Sources for whose keys there was no room still count for the rate of new sources.
         assert ask_for_keys(tx, ["https://new.example"]) == 0
     with store.read(OWNER) as tx:
         soon = NOW + timedelta(minutes=9)

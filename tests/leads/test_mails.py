@@ -40,7 +40,7 @@ UNPRINTABLE = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u206
 
 
 def is_sound(mail: Mail) -> None:
-    """Its subject is one short line, and the mail comes out of Python's own composer as it went in."""
+    """Checks that the subject is one short line, and that the mail comes out of Python's own composer as it went in."""
     assert not UNPRINTABLE.search(mail.subject)
     assert len(mail.subject) < 400
     assert mail.text.endswith("\n")

@@ -167,7 +167,7 @@ WINDOWS = [
     ([("2026-03-03T10:00:00-06:00", "2026-03-03T11:00:00-06:00")], "2026-03-03T10:00:00-06:00"),
     ([("2026-03-03T10:00:00-06:00", "2026-03-03T10:59:00-06:00")], None),
     ([("2026-03-03T05:00:00-06:00", "2026-03-03T23:00:00-06:00")], "2026-03-03T09:00:00-06:00"),
-    # It has begun: what is left of it counts, after the notice.
+    # The window has begun: what is left of it counts, after the notice.
     ([("2026-03-01T00:00:00-06:00", "2026-03-03T00:00:00-06:00")], "2026-03-02T09:00:00-06:00"),
     # The earliest time, not the first window.
     (
@@ -193,7 +193,7 @@ WINDOWS = [
         ],
         None,
     ),
-    # One that ends before it starts finds nothing, and takes nothing from the others.
+    # A window that ends before it starts finds nothing, and takes nothing from the others.
     ([("2026-03-03T12:00:00-06:00", "2026-03-03T10:00:00-06:00")], None),
     ([("2026-03-03T12:00:00-06:00", "2026-03-03T12:00:00-06:00")], None),
     (
@@ -340,7 +340,7 @@ def test_for_a_time_in_the_past_the_first_times_to_be_had_are_proposed(past: str
         "window": {"requested_windows": windows((past, end))},
         "window without end": {"requested_windows": windows((past, None))},
     }
-    # So late on Monday that nothing is left of the day on which it was asked for.
+    # It is so late on Monday that no time is left on the day of the request.
     now = datetime.fromisoformat("2026-03-02T20:00:00-06:00")
     outcome = outcome_of(PLAN, now=now, **forms[form])
     assert outcome.confirmed is None

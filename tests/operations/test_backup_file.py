@@ -317,7 +317,7 @@ def test_an_empty_folder_gets_the_files_and_is_private(backup: Path, tmp_path: P
 
 
 def test_a_restore_that_fails_leaves_an_empty_folder_as_it_is(backup: Path, tmp_path: Path) -> None:
-    """It may be a mounted disk."""
+    """The folder may be a mounted disk."""
     target = tmp_path / "disk"
     target.mkdir()
     file = tmp_path / "hostile.tar"

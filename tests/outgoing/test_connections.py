@@ -153,7 +153,7 @@ def test_an_address_that_does_not_answer_is_left_for_the_next_one(
     monkeypatch.setattr(connections, "ADDRESS_SECONDS", 0.2)
     rule = AddressRule((ip_network("127.0.0.0/8"),))
     with ExitStack() as closing:
-        # Its queue of connections is full, so it accepts no other one.
+        # The queue of this socket is full, so it accepts no further connection.
         full = closing.enter_context(socket.create_server((ELSEWHERE, receiver.port), backlog=0))
         for _ in range(4):
             waiting = closing.enter_context(socket.socket())

@@ -235,7 +235,7 @@ def test_a_body_of_another_shape_is_named_the_body(data: bytes, says: str) -> No
         ("2027-01-05T10:00:00", "2027-01-05T10:00:01", False),
         ("2027-01-05T10:00:00Z", "2027-01-05T11:30:00+02:00", True),
         ("2027-01-05T10:00:00Z", "2027-01-05T09:30:00-02:00", False),
-        # One has an offset and one has none: their clock times are compared.
+        # One time has an offset and the other has none: their clock times are compared.
         ("2027-01-05T10:00:00", "2027-01-05T11:00:00+05:00", False),
         ("2027-01-05T10:00:00Z", "2027-01-05T11:00:00", False),
         ("2027-01-05T11:00:00", "2027-01-05T11:00:00Z", True),

@@ -165,7 +165,7 @@ def test_the_error_for_a_type_that_is_not_a_string_says_so(named: object, words:
 
 
 def test_an_unknown_member_of_a_lead_is_named_and_its_value_kept_back() -> None:
-    """Its value may well be the customer's (docs/protocol.md#errors)."""
+    """The value of the member may well be the customer's (docs/protocol.md#errors)."""
     (problem,) = refused(body("lead.submit", nickname="Xyzzy")).details["errors"]
     assert problem == {
         "instancePath": "/nickname",

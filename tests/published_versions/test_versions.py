@@ -116,7 +116,7 @@ def test_facets_and_members_of_later_versions_are_left_out(buyer: Buyer, version
     listing = buyer.ask("inventory.vehicle", vin=LEAF)
     electric = {"dc_fast_charge", "charge_port"}
     assert electric & set(listing) == (set() if version in ("1.0", "1.1") else electric)
-    # This member is in the first version already.
+    # The first version has this member too.
     assert listing["electric_range_mi"] == 226.5
 
 

@@ -157,7 +157,7 @@ FILE_NAME = re.compile(r"[\w./-]*\w\.(?:md|txt|toml|keys|db|html|json)\b")
 
 
 def test_the_dealer_toml_of_an_installed_package_refers_only_to_existing_things(store: tuple[Path, Path]) -> None:
-    """It refers to files beside it, to commands that exist, and to web addresses that are examples."""
+    """The file refers to files beside it, to commands that exist, and to web addresses that are examples."""
     _, folder = store
     text = (folder / "dealer.toml").read_text("utf-8")
     assert {name for name in FILE_NAME.findall(text) if not (folder / name).exists()} == set()

@@ -236,7 +236,7 @@ def test_expired_counters_are_replaced_first(limits: Callable[..., RateLimits], 
     buyers = [f"198.51.100.{number}" for number in range(100)]
     assert [_allowed(table, 9, rule="lead", client=buyer) for buyer in buyers] == [2] * 100
     clock.now += 2
-    # So few that hardly ever eight of them come into one set, of which seven counters are expired.
+    # With 400 addresses, hardly ever eight come into one set of counters. In each set, seven counters have expired.
     for number in range(400):
         table.acquire("search", f"2001:db8:1::{number:x}")
     assert {table.acquire("lead", buyer) for buyer in buyers} == {58}

@@ -36,7 +36,7 @@ def opened(open_dealership: OpenDealership) -> Dealership:
         write_at(now, store, "test-motors", put_keys, ORIGIN, document, now + timedelta(hours=1))
     known = found.service.process.known_keys
     assert known is not None
-    # It does so itself each second.
+    # The service reads them itself each second. The test does not wait for it.
     found.portal.call(known.refresh)
     return found
 

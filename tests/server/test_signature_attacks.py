@@ -46,7 +46,7 @@ def know(opened: Dealership, *signers: RequestSigner) -> Dealership:
             write_at(now, store, "test-motors", put_keys, signer.origin, document, now + timedelta(hours=1))
     known = opened.service.process.known_keys
     assert known is not None
-    # It does so itself each second.
+    # The service reads them itself each second. The test does not wait for it.
     opened.portal.call(known.refresh)
     assert all(known.find(signer.origin) for signer in signers)
     return opened
@@ -90,7 +90,7 @@ def reason(answer: httpx.Response) -> str:
 def test_a_dealer_that_got_a_signed_request_cannot_send_it_on(
     unchanged: Dealership, skill: str, authority: str
 ) -> None:
-    """It sends the bytes and the Host of the request that it got, to the address of another dealer."""
+    """The dealer sends the bytes and the Host of the request that it got to the address of another dealer."""
     content = body(skill)
     assert reason(send(unchanged, content, signed(content, authority=authority))) == "wrong_signature"
 

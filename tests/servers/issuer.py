@@ -161,7 +161,7 @@ class Issuer:
 @contextmanager
 def running_issuer(**options: Any) -> Iterator[Issuer]:
     """An issuer that answers at a port of its own until the end of the block."""
-    # It listens before the server starts, so that early connections wait.
+    # The socket listens before the server starts, so that early connections wait.
     listener = socket.create_server(("127.0.0.1", 0))
     issuer = Issuer(f"http://127.0.0.1:{listener.getsockname()[1]}", **options)
     server = uvicorn.Server(uvicorn.Config(issuer.app(), log_level="warning"))

@@ -40,7 +40,7 @@ scrape_configs:
         }
         program = installed_program("prometheus", "prometheus")
         super().__init__([program, *(f"--{name}={value}" for name, value in options.items())], folder, port)
-        # It answers 503 on the open port until it has read its own data.
+        # Prometheus answers 503 on the open port until it has read its own data.
         eventually(
             "it is ready", lambda: httpx.get(f"http://127.0.0.1:{port}/-/ready", verify=False).status_code == 200
         )

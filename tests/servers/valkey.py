@@ -25,7 +25,7 @@ class Valkey(ServerProcess):
 
     @property
     def patient_url(self) -> str:
-        """Its clients wait for a response, however busy the machine is."""
+        """The URL for clients that wait for a response, however busy the machine is."""
         return f"{self.url}?socket_timeout=120"
 
 

@@ -241,7 +241,7 @@ def test_the_customer_of_an_appraisal_that_moves_with_a_test_drive_is_mailed_bot
 
 
 def test_an_appraisal_moves_to_the_rooftop_to_which_the_vehicle_was_brought(new_intake: OpenIntake) -> None:
-    """Its own lead's rooftop hears of that as well as the one that is to appraise."""
+    """The rooftop of the lead of the appraisal hears of that, and so does the rooftop that is to appraise."""
     intake = new_intake(PROFILE)
     intake.take(lead_of_sam(visit(at("10:00")), "S1"), NOW, LOT)
     appraisal = intake.take(lead_of_sam(visit(at("10:00"), "trade_in"), None), NOW, LOT)

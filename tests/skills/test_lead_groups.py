@@ -162,7 +162,7 @@ def test_leads_of_one_person_in_one_group_are_duplicates_of_the_first(intake: In
     assert kept is not None
     assert [event.changes for event in kept.events] == [b'{"message":"Call me."}']
     assert len(kept.consents) == 1
-    # One delivery that is not made yet holds everything.
+    # One delivery is enough: its document is made when it is sent, and then has everything.
     assert [row.kind for row in intake.deliveries() if row.lead_id == first] == ["lead"]
     assert read(intake.store, PROFILE.id, verify_chain).problem is None
 

@@ -203,7 +203,7 @@ def test_identical_leads_without_a_key_at_once_are_one_lead_and_its_duplicates(s
 
 
 def test_a_replay_repeats_the_context_of_its_own_request(sqlite_dealer: SampleDealer) -> None:
-    """It repeats the request's contextId; the content is the first one's (docs/protocol.md#envelope)."""
+    """The replay repeats the request's contextId; the content is the first one's (docs/protocol.md#envelope)."""
     lead = a_keyed_lead()
     bodies = []
     for context in ("one", "two"):

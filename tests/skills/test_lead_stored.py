@@ -103,7 +103,7 @@ def test_an_answered_lead_is_committed_whichever_way_it_came(sample_dealer: Samp
 
 
 def test_a_vehicle_that_is_not_in_stock_is_stored_only_encrypted(sample_dealer: SampleDealer) -> None:
-    """It may be the customer's own, which is to be serviced, and its VIN leads to them (16 CFR 314.4(c)(3))."""
+    """The vehicle may be the customer's own, which needs service. Its VIN leads to them (16 CFR 314.4(c)(3))."""
     own = {"vin": UNKNOWN, "stock": "SECRETMARK", "make": "SECRETMARK"}
     taken = sample_dealer.send(a_lead(vehicle_of_interest=own, appointment={"appointment_type": "service"}))
     assert taken.data is not None

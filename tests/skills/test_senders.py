@@ -164,7 +164,7 @@ def test_without_a_token_the_same_sender_adds_a_message_and_a_visit_that_is_only
 
 @pytest.mark.requirement("duplicate-no-token")
 def test_without_a_token_the_rooftop_of_the_first_lead_is_not_disclosed(new_intake: OpenIntake) -> None:
-    """It may be the one that the customer visits."""
+    """The rooftop may be the one that the customer visits."""
     intake = new_intake(PROFILE)
     first = intake.take(lead_with_visit(visit(at("10:00"), "trade_in"), None, customer=VICTIM), NOW, LOT, token=None)
     assert first["dealer"]["name"] == "Ridgeline South"
@@ -188,7 +188,7 @@ def test_copies_without_a_token_are_one_lead_with_one_visit_and_one_delivery(new
 def test_an_appraisal_is_no_part_of_a_test_drive_that_another_sender_asked_for(
     new_intake: OpenIntake, token: str | None, other_token: str | None, named: dict[str, Any], agent: str
 ) -> None:
-    """Its answer would tell where the customer will be, and when."""
+    """Otherwise, the answer would tell where the customer will be, and when."""
     intake = new_intake(PROFILE)
     intake.take(drive(at("10:00")), NOW, LOT, token=token)
     whole_week = windows((at("09:00"), "2026-03-09T18:00:00-06:00"), kind="trade_in")

@@ -134,7 +134,7 @@ def test_many_strangers_do_not_take_a_vehicle_for_weeks(intake: IntakeSetup) -> 
     ids=["VIN", "stock number", "vehicle_id"],
 )
 def test_a_vehicle_is_one_whatever_names_it_and_wherever_it_is(intake: IntakeSetup, named: dict[str, str]) -> None:
-    """It moved to the other rooftop between the two requests."""
+    """The vehicle moved to the other rooftop between the two requests."""
     here, there = (
         Catalogue.build([listing("N9", place, vehicle_id="unit-9", vin="1HGCY2F5XRA000001")])
         for place in ("Ridgeline North", "Ridgeline South")

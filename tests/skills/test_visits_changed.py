@@ -57,7 +57,7 @@ def test_a_changed_time_is_booked_in_the_place_of_the_earlier_one(new_intake: Op
 
 
 def test_a_visit_can_be_moved_to_a_time_that_overlaps_it(new_intake: OpenIntake) -> None:
-    """Its own places do not stand in its way."""
+    """The places of the visit itself count as free."""
     intake = new_intake(PROFILE)
     first = intake.take(lead_of_sam(visit(at("10:00"))), NOW, LOT)
     moved = intake.take(lead_of_sam(visit(at("10:30"))), SOON, LOT)["appointment"]

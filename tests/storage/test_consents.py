@@ -251,8 +251,8 @@ def test_events_that_come_later_do_not_hide_what_was_cut_off(chained: Store, wri
 
 
 @sqlite_first()
-def test_a_job_that_fails_leaves_no_gap_in_the_chain(store: Store, writer: LeadWriter) -> None:
-    """Its savepoint is rolled back, and with it the end that the next job of the same transaction would go on from."""
+def test_a_write_that_fails_leaves_no_gap_in_the_chain(store: Store, writer: LeadWriter) -> None:
+    """The savepoint of the write is rolled back, and so is the end of the chain from which the next write goes on."""
 
     def failing(tx: Transaction) -> None:
         storing("LOST")(tx)

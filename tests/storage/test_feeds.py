@@ -161,7 +161,7 @@ def test_a_feed_is_late_when_no_new_file_came_for_too_long(store: Store) -> None
     file = added(store, feed)._replace(received_at=MONDAY + 47 * HOUR)
     write_at(MONDAY + 47 * HOUR, store, DEALER, finish_file, feed, file, "unchanged")
     assert [state(store, MONDAY + hours * HOUR).is_late for hours in (95, 96)] == [False, True]
-    # That the source answers is no new file.
+    # An answer of the source without a new file does not make the feed fresh.
     write_at(MONDAY + 48 * HOUR, store, DEALER, note_fetch, feed, {})
     assert state(store, MONDAY + 96 * HOUR).is_late
     assert state(store).succeeded_at == MONDAY + 48 * HOUR

@@ -256,7 +256,10 @@ def test_repeats_are_found_while_keys_change(writer: LeadWriter, renewed: Store)
 
 
 def test_nothing_is_sealed_with_a_key_that_was_retired(writer: LeadWriter, filled: Store, renewed: Store) -> None:
-    """It may be thrown away: a process that was away for a while, or was not restarted, must not use it again."""
+    """A retired key may be thrown away.
+
+    A process that was away for a while, or was not restarted, must not use it again.
+    """
     reencrypt_all(renewed, DEALER, 100)
     with pytest.raises(KeyMissing, match=r"k-first was retired .* restart"):
         writer.submit(DEALER, known("Sam", "L3")).result(60)

@@ -77,7 +77,7 @@ def test_an_empty_database_is_not_opened(postgresql_url: str) -> None:
 
 
 def test_a_migration_that_fails_leaves_nothing(database_url: str, engine: Engine) -> None:
-    """It is one transaction, on SQLite too."""
+    """A migration is one transaction, on SQLite too."""
     if engine.dialect.name == "sqlite":
         prepare_file(engine.url)
     with engine.begin() as connection:
@@ -146,7 +146,7 @@ def next_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_an_older_database_is_upgraded_by_the_migrations_that_it_lacks(
     database_url: str, engine: Engine, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its rows stay. The version before then refuses it."""
+    """The rows of the database stay. The version before then refuses the database."""
     migrate(database_url)
     with Store.open(database_url, CIPHER) as store:
         import_rows(store, [row("V1")])

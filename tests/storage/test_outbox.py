@@ -102,7 +102,7 @@ def test_a_claimed_row_is_nobody_elses_until_its_lease_ends(database: Database) 
 
 @sqlite_first()
 def test_a_process_that_read_its_clock_before_another_one_claimed_gets_nothing(database: Database) -> None:
-    """It may have waited for the database since then."""
+    """The process may have waited for the database after it read its clock."""
     database.enqueue(NewDelivery("lead", *CRM))
     assert database.claim(MONDAY)
     assert database.claim(MONDAY - timedelta(milliseconds=5)) == []

@@ -68,7 +68,7 @@ class AlertJobs:
         Without a watch, only looks again later.
         """
         watch = await asyncio.to_thread(self.find_watch, job.dealer_id)
-        # Those of the operator are not spread.
+        # The checks of the operator are not spread over time, because there is one operator.
         dealers = 0 if job.dealer_id == ALL_DEALERS else self.count_dealers()
         if watch is None:
             seconds = max(UNWATCHED_SECONDS, UNWATCHED_SECONDS_A_DEALER * dealers)

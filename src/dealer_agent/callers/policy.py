@@ -54,7 +54,7 @@ class Policy(NamedTuple):
 
     @property
     def rules(self) -> dict[str, str]:
-        """Its rate limits by rule: those that replace the dealer's, and that of leads in a day."""
+        """The rate limits of the policy by rule: those that replace the dealer's, and that of leads in a day."""
         days = {} if self.leads_a_day is None else {LEADS_A_DAY: f"{self.leads_a_day}/day"}
         return dict(self.rates) | days
 

@@ -178,7 +178,7 @@ def fork_with_limits() -> int | None:
         signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
         return _exit_code(child)
     os.close(parent)
-    # Its thread keeps SIGINT blocked, so that the main thread gets it.
+    # Called before SIGINT is unblocked: its thread keeps the signal blocked, so that the main thread gets it.
     exit_with_parent(ends)
     _handle_interrupts(_interrupt_once)
     signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)

@@ -88,7 +88,7 @@ SORTS = [name for name, field in FIELDS.items() if field.field.sort]
 
 
 def by_id(subject: str, names: Iterable[str]) -> dict[str, str]:
-    """These names by the ids of their requirements, for `check_each`."""
+    """Names by the ids of their requirements, such as `filter.make`, for `check_each`."""
     return {f"{subject}.{id_of(name)}": name for name in names}
 
 

@@ -61,7 +61,7 @@ class ServiceProcesses(Struct, frozen=True):
             http=BoundedConnection,
             loop=_LOOP,
             workers=self.workers,
-            # Its warnings are about refused requests, which our own log has.
+            # uvicorn's warnings are about refused requests, which our own log has.
             log_level="error",
             access_log=False,
             server_header=False,
@@ -159,7 +159,7 @@ class _Supervisor(multiprocess.Multiprocess):
         before = {number: signal.getsignal(number) for number in multiprocess.SIGNALS}
         super().__init__(config, sockets=[listener])
         self._connection = connection
-        # Its methods start this class. A worker of uvicorn starts the program again.
+        # uvicorn's supervisor starts its workers with this class. Without it, a worker would start the program again.
         multiprocess.Process = partial(_Worker, before, connection)  # type: ignore[misc, assignment]
 
     def keep_subprocess_alive(self) -> None:

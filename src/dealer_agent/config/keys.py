@@ -34,7 +34,8 @@ class KeyFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        # One attribute, because several threads may read at once.
+        # The state of the file that was read, and its keys. They are one attribute, because several threads may read at
+        # once.
         self._seen: tuple[tuple[int, ...], Keyring] | None = None
 
     def read(self) -> Keyring:

@@ -311,7 +311,8 @@ class DeliveryLoop:
                     capacity = _capacity(breaker, at_receiver[dealer_id, receiver])
                     group.setdefault(dealer_id, {})[receiver] = capacity
                 else:
-                    # They become undeliverable, which needs no slot.
+                    # The settings have no such channel any more: its deliveries become undeliverable, which needs no
+                    # slot.
                     shares[dealer_id][receiver] = CONCURRENCY
         granted = share_slots(healthy, used, total=PROCESS_CONCURRENCY, of_dealer=CONCURRENCY)
         left = PROCESS_CONCURRENCY - used.total() - sum(sum(share.values()) for share in granted.values())

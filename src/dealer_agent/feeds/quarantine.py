@@ -142,7 +142,7 @@ class Quarantine:
             ((row.position, row.vehicle_id) for row in plan.added),
             ((position, unit.vehicle_id) for position, unit in plan.known_at.items()),
         )
-        # Those with a decision or a row are looked at too: they may be hidden, or were doubted before.
+        # Units with a decision are looked at too: they may be hidden, or were doubted before.
         ids = {row: vehicle_id for row, vehicle_id in rows if row in doubts or vehicle_id in decisions}
         for position in sorted(ids):
             before = decisions.get(ids[position])

@@ -113,7 +113,7 @@ class Decisions:
         return len(enqueue(self.tx, lead_id, [row for rooftop in rooftops for row in deliveries_of(rooftop)]))
 
     def _held_visits(self, lead: StoredLead, of: Callable[[VisitRecord], bool]) -> tuple[VisitRecord, ...]:
-        """Those visits that the lead requested since it waits."""
+        """The visits that the lead requested since it waits, and for which `of` is true."""
         visits = visits_of(self.tx, lead.lead.lead_id)
         return tuple(visit for visit in visits if visit.created_at >= _since(lead) and of(visit))
 

@@ -104,7 +104,7 @@ class VisitRecord:
         return self.status in ACTIVE
 
     def state_at(self, now: datetime) -> VisitState:
-        """Its state at a time, which decides how it can be changed (`leads.statuses.POSSIBLE`)."""
+        """The state of the visit at a time, which decides how it can be changed (`leads.statuses.POSSIBLE`)."""
         return visit_state(self.status, self.starts_at, self.ends_at, now)
 
     @property

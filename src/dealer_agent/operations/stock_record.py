@@ -70,7 +70,7 @@ def answer_at(tx: Transaction, profile: Profile, name: str, at: datetime) -> Rec
     if not earlier:
         return RecordedAnswer(vehicle_id, "not in stock", None, later[0] if later else None, begins)
     now = earlier[-1]
-    # Other facts of the unit may have changed since the price was made.
+    # The newest change may be of another fact. `change` is the one that made the price of that time.
     change = now
     for each in reversed(earlier):
         if each.listing != now.listing:

@@ -168,7 +168,8 @@ def _undeclared_method(version: PublishedVersion, method: str) -> type[ProtocolE
     unknown methods."""
     if not version.has_a2a_errors:
         return None
-    # Such a version refuses every method itself, also those about a task (docs/protocol.md#version-numbers).
+    # A version with these errors refuses every undeclared method itself, also those about a task
+    # (docs/protocol.md#version-numbers).
     kind = errors.UnsupportedOperation if method == "ListTasks" else UNDECLARED_METHODS.get(method)
     return errors.UnsupportedOperation if kind is errors.TaskNotFound else kind
 

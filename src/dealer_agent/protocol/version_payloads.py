@@ -148,7 +148,7 @@ def _limit_lead(version: PublishedVersion, schema: Schema, definitions: dict[str
     appointment = definitions["Appointment"]["properties"]
     definitions["Appointment"]["properties"] = {name: appointment[name] for name in APPOINTMENT_MEMBERS}
     appointment["appointment_type"]["enum"] = list(VISIT_KINDS)
-    # It forbids two forms of an appointment together. A published version has one form.
+    # This `not` forbids two forms of an appointment together. A published version has one form.
     del schema["properties"]["appointment"]["not"]
     rules = {**LEAD_VEHICLE_RULES, **(AREA_RULES if version.has_area_prices else {})}
     for name in ("VehicleOfInterest", "TradeIn"):

@@ -105,7 +105,7 @@ class CustomerPages:
         try:
             return await show(link, visit, form, now)
         except VisitIsOver as ended:
-            # It has ended since it was read.
+            # The visit has ended since it was read above.
             return self._ended(visit.rooftop, ended.why)
 
     async def _visit(self, link: LinkTarget, visit: CustomerVisit, form: Form | None, now: datetime) -> Response:

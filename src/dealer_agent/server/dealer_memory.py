@@ -120,7 +120,8 @@ class DealerMemory:
             dealer_id = self._waiting.pop()
             if dealer_id in dealers.addresses.dealers and dealer_id not in dealers.opened:
                 service = await dealers.open(dealer_id)
-                # It is not used yet. A less busy dealer is closed before it.
+                # Nobody has asked for this dealer yet. If memory is short, less busy dealers are closed first: they are
+                # opened later, and so get an older time.
                 service.used_at = float(len(self._waiting) - MOST_REMEMBERED)
 
     def _freeze(self, dealers: ServedDealers) -> None:

@@ -260,7 +260,7 @@ async def _finish(service: Service, waiting: WaitingCall, sealed: str, call: Cal
     else:
         params = waiting.request["params"] | {"inputResponses": {_CONSENT: answer}}
         response = _of_older_revision(await call(waiting.request | {"params": params}))
-    # Its job removes it otherwise. A second lead of this answer would have the same idempotency key.
+    # If this fails, a job removes the answer later. Meanwhile, a second lead of it has the same idempotency key.
     with suppress(StorageError):
         await asyncio.to_thread(service.mcp_answers.remove, waiting.question_id)
     return response

@@ -115,7 +115,7 @@ def _ask(path: Path, wanted: bytes) -> Readings | None:
     except ConnectionRefusedError:
         path.unlink(missing_ok=True)
     except (OSError, msgspec.DecodeError):
-        # It is busy, or it ended during the response.
+        # The worker is busy, or it ended during the response.
         pass
     return None
 

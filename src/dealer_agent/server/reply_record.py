@@ -51,7 +51,7 @@ class ReplySettings(Struct, frozen=True):
 
     @classmethod
     def of(cls, settings: Settings) -> "ReplySettings":
-        """Those of a dealer."""
+        """The settings of a dealer that decide its replies."""
         # `settings.dealer` may be a whole file of settings: only the profile is taken.
         profile = {name: getattr(settings.dealer, name) for name in Profile.__struct_fields__}
         profile["rooftops"] = tuple(structs.replace(each, deliver=Deliver()) for each in profile["rooftops"])

@@ -73,10 +73,10 @@ class RequestMemory:
         # The clients of unfinished requests, and how many each has.
         self._clients: dict[Holder, str] = {}
         self._requests: Counter[str] = Counter()
-        # Those that may be given up. The one that began first comes first. A dict finds its first key slowly after
-        # many others were deleted.
+        # The unfinished requests, which may be given up. The one that began first comes first. An OrderedDict, because
+        # a dict finds its first key slowly after many others were deleted.
         self._unfinished: OrderedDict[Holder, None] = OrderedDict()
-        # By client.
+        # By client, the number of bodies whose type has not arrived.
         self._unknown: Counter[str] = Counter()
         # The most bytes that were held since memory was returned.
         self._peak = 0

@@ -75,7 +75,7 @@ def set_policy(tx: Transaction, agent: str, policy: Policy | None, *, actor: str
     """
     if tx.dealer_id != ALL_DEALERS:
         claim_dealer(tx)
-    # This row is the lock: changes of a dealer come one after the other.
+    # The row of the revision is the lock: changes of a dealer come one after the other.
     tx.execute(NEXT_REVISION)
     if policy is not None and agent not in (known := read_policies(tx)) and len(known) >= MOST_POLICIES:
         raise TooManyPolicies(

@@ -434,7 +434,7 @@ def _queue_writers(engine: Engine, log: Path) -> None:
                         time.sleep(TURN_SECONDS)
                     else:
                         return
-                # It fails again, with an error of SQLAlchemy.
+                # The same statement again: it fails with an error of SQLAlchemy, which callers expect.
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
             finally:
                 driver.execute(f"PRAGMA busy_timeout={BUSY_SECONDS * 1000}")

@@ -62,7 +62,7 @@ async def listen(engine: Engine) -> AsyncIterator[None]:
                 while await _readable(connection.fileno(), ends - time.monotonic()):
                     async for _ in connection.notifies(timeout=READ_SECONDS):
                         yield
-            # Those that only read do not notice it.
+            # Transactions that only read do not notice that the server is no longer the primary.
             replace_connections(engine)
             kind, words = NOT_PRIMARY
             raise kind(words)

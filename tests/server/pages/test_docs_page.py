@@ -56,7 +56,7 @@ def test_where_a_token_is_asked_for_the_commands_take_it_from_the_shell() -> Non
 
 
 def test_the_programs_for_the_official_sdks_make_the_same_requests() -> None:
-    """They run in tests/acceptance/test_sdk_programs.py."""
+    """The programs run in tests/acceptance/test_sdk_programs.py."""
     programs = code(PAGE, "//section[@id='sdks']")
     assert len(programs) == 2
     for program in programs:

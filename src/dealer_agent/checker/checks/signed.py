@@ -163,7 +163,7 @@ async def _expect_refusal(target: Target, own: Probe, others: list[Probe], tries
         if (await own(target)).status == UNAUTHORIZED:
             return
         if await _verifies(target, others):
-            # It may have learned the keys meanwhile.
+            # The agent may have fetched the keys after the first request.
             exchange = await own(target)
             if exchange.status == UNAUTHORIZED:
                 return

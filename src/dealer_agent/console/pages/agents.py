@@ -48,12 +48,12 @@ class AgentRow(NamedTuple):
 
     @property
     def requests(self) -> int:
-        """Its answered requests."""
+        """The answered requests of the agent."""
         return sum(self.seen.requests.values())
 
     @property
     def bad(self) -> int:
-        """Its leads that staff have marked as wrong or spam."""
+        """The leads of the agent that staff have marked as wrong or spam."""
         return self.outcomes.wrong + self.outcomes.spam
 
 

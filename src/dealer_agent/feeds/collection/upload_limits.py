@@ -34,8 +34,9 @@ class ConnectionLimits(Generic[Connection]):
     most: int
     most_per_address: int
     failed_logins: int
+    # The address of each open connection.
     _open: dict[Connection, str] = field(default_factory=dict)
-    # Those that have not logged in, the oldest first.
+    # The connections that have not logged in, the oldest first. A dict keeps their order; its values mean nothing.
     _anonymous: dict[Connection, None] = field(default_factory=dict)
     _per_address: dict[str, int] = field(default_factory=dict)
     # The times of failed logins by address. The address that failed most recently is the last.

@@ -82,7 +82,7 @@ class Column(Generic[V]):
         return given - given.dtype.type(first) < last - first
 
     def outside(self, first: int, last: int, rows: Rows) -> tuple[Rows, Rows]:
-        """Those of `rows` that have no value, and those that have a code below `first` or from `last` on.
+        """The rows among `rows` that have no value, and the rows that have a code below `first` or from `last` on.
 
         The latter are sorted by their distance from the interval.
         """

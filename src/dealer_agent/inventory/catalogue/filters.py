@@ -124,7 +124,7 @@ class MatchingRows(NamedTuple):
         return self.mask.nonzero()[0]
 
     def within(self, only: Mask) -> "MatchingRows":
-        """Those of the rows that are in a mask over all rows."""
+        """The matching rows that are also in `only`, a mask over all rows."""
         if self.few is not None:
             return MatchingRows(None, self.few[only.take(self.few)])
         assert self.mask is not None

@@ -70,7 +70,7 @@ async def answers_the_latest_buyer(call: Call, agent: Agent) -> AgentResponse:
     if call.skill != SEARCH or b'"contextId"' not in call.body:
         return await agent(call)
     _latest[:] = [call]
-    # Other requests arrive meanwhile.
+    # Requests of other buyers arrive in this pause, and the last one replaces `_latest`.
     await asyncio.sleep(0.01)
     return await agent(_latest[0])
 

@@ -180,7 +180,7 @@ def savepoint(rows: CollectedRows, locked: Iterable[Transaction]) -> Iterator[No
         run_without_parameters(rows.connection, "RELEASE SAVEPOINT lead_write")
         forget_dealer(rows.connection)
         for tx in locked:
-            # It also reads the end of the chain of consents again.
+            # The lock went with the savepoint. To take it again also reads the end of the chain of consents.
             lock_dealer(tx)
         raise
     run_without_parameters(rows.connection, "RELEASE SAVEPOINT lead_write")

@@ -30,7 +30,7 @@ class Outcomes(NamedTuple):
 
 
 class AgentOutcomes(NamedTuple):
-    """Those of the last 30 and of the last 365 days."""
+    """The outcomes of the leads of the last 30 and of the last 365 days."""
 
     month: Outcomes = Outcomes()
     year: Outcomes = Outcomes()

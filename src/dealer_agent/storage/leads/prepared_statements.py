@@ -217,7 +217,7 @@ def read_of_each(wanted: Sequence[tuple[Transaction, Sequence[Read]]]) -> list[l
     first, reads = wanted[0]
     connection = first.connection
     if len(wanted) == len(reads) == 1 and not must_choose(connection, first.dealer_id):
-        # That of every lead in a folder.
+        # The usual case: a lead in a folder reads with one statement.
         ((statement, values),) = reads
         return [[statement.read(first, values)]]
     all_reads = [(tx, statement, values) for tx, reads in wanted for statement, values in reads]
@@ -409,7 +409,7 @@ def _run_all(connection: Connection, statements: Sequence[tuple[tuple[str, Prepa
                 cursor.execute(sql, rows[0])  # psycopg takes much longer for executemany.
             else:
                 cursor.executemany(sql, rows)
-        # These rows may be written before a statement of another dealer, which still has to run for its own dealer.
+        # The caller may run a statement of another dealer next, so that dealer is chosen again.
         if chosen is not None:
             choose_dealer(connection, chosen)
 

@@ -35,7 +35,7 @@ STEPS = tuple(
     _Step(column, table.primary_key.columns.values()[1])
     for table in metadata.sorted_tables
     for column in table.columns
-    # It is encrypted together with the contact of its row.
+    # The vehicle of a contact is encrypted together with the contact, in the same step.
     if is_sealed(column) and column is not lead_contacts.c.vehicle
 )
 """All encrypted columns."""
