@@ -91,7 +91,7 @@ def columns_to_update(connection: psycopg.Connection[Any], role: str, table: str
 
 
 def test_the_page_about_isolation_lists_all_tables_as_they_are_in_the_database(urls: tuple[str, str]) -> None:
-    """The page has the name of each table, what a transaction about all dealers reads, and what the service may change."""
+    """The page has each table, what a transaction about all dealers reads, and what the service may change."""
     role = roles_of(urls[0]).service
     expected = []
     with psycopg.connect(urls[0]) as connection, psycopg.connect(urls[1]) as service:
