@@ -51,6 +51,7 @@ class Check:
     last: bool
 
 
+# By the id of the requirement.
 _registered: dict[str, Check] = {}
 
 

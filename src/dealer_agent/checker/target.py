@@ -94,6 +94,7 @@ class Target:
     leads: bool = False
     signer: Signer | None = None
     exchanges: list[Exchange] = field(default_factory=list)
+    # By the body of a request, the payload that it asked with; None for an unusual request.
     _asked: dict[bytes, Any] = field(init=False, repr=False, default_factory=dict)
 
     @property

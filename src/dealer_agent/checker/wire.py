@@ -57,6 +57,7 @@ class TargetConnection:
         self._pause = 1 / rate
         self._deadline = deadline
         self._next = 0.0
+        # The exchanges that equal requests share.
         self._kept: dict[Key, Exchange] = {}
         self._kept_bytes = 0
         self._received_bytes = 0

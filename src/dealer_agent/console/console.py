@@ -105,6 +105,7 @@ class Console:
         default_factory=lambda: ThreadPoolExecutor(THREADS, thread_name_prefix="console")
     )
     _waiting: int = 0
+    # By the address of the client, the requests whose body is being read.
     _reading: Counter[str] = field(default_factory=Counter)
     _loop: asyncio.AbstractEventLoop | None = None
     _opening: threading.Lock = field(default_factory=threading.Lock)

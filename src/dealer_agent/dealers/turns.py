@@ -15,6 +15,7 @@ class Turns(Generic[Item]):
     """
 
     def __init__(self) -> None:
+        # By dealer id, in the order of the next turns.
         self._waiting: OrderedDict[str, deque[Item]] = OrderedDict()
         self.size = 0
         """The number of items. An attribute: every request reads it, and a method takes longer."""

@@ -89,6 +89,7 @@ class DealerQueue:
     due: set[Receiver] = field(default_factory=set)
     read_at: float = 0.0
     wrong_until: float | None = None
+    # The circuit breaker of each channel to which something was sent.
     _breakers: dict[Receiver, Breaker] = field(default_factory=dict)
 
     def breaker(self, dealer: DealerOutlets, receiver: Receiver) -> Breaker:
@@ -156,6 +157,7 @@ class DeliveryLoop:
     """The number of attempts by the kind of their channel and their result."""
     # In the order in which they had their last turn.
     _queues: OrderedDict[str, DealerQueue] = field(default_factory=OrderedDict)
+    # By the task of the attempt.
     _in_progress: dict[asyncio.Task[None], Sending] = field(default_factory=dict)
     # The dealers with news, and those that the last poll found. Both are read, side by side.
     _woken: dict[str, None] = field(default_factory=dict)

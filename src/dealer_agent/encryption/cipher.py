@@ -55,6 +55,7 @@ class _Keys:
         self.keyring = keyring
         self.by_id = {key_id: _Key(key_id, key) for key_id, key in keyring.keys}
         self.active = self.by_id[keyring.active]
+        # By purpose, the key that was derived from the permanent secret.
         self.permanent: dict[str, bytes] = {}
 
 

@@ -280,6 +280,7 @@ class _Rows:
     without_rooftop: int = 0
     outside: int = 0
     outside_row_problems: list[RowProblem] = field(default_factory=list)
+    # The names of rooftops that the dealer does not have, in the order of the rows.
     unknown: dict[str, None] = field(default_factory=dict)
     by_rooftop: Counter[str] = field(default_factory=Counter)
     _unknown_rooftops: int = 0

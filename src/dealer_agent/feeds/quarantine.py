@@ -49,9 +49,12 @@ class Quarantine:
         self._source = source
         self._rows = 0
         self.prices = array("q")
+        # By the position of a row.
         self._doubts: dict[int, tuple[Doubt, ...]] = {}
         self._likes = Likes(self._bounds)
+        # By the name of another dealer, the positions of its rows.
         self._dealers: dict[str, array[int]] = {}
+        # The names in the rows of this dealer, in the order of the rows.
         self._own_dealers: dict[str, None] = {}
 
     def add(self, position: int, unit: Unit, noted: tuple[Doubt, ...] | None, *, is_ours: bool) -> None:

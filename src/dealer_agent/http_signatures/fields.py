@@ -24,6 +24,7 @@ class Fields:
             for name, line in headers:
                 earlier = self._values.get(name)
                 self._values[name] = line if earlier is None else earlier.strip(b" \t") + b", " + line.strip(b" \t")
+        # By the name of a field, its members. A field is parsed once.
         self._dictionaries: dict[str, Mapping[str, Any]] = {}
 
     def value(self, name: str) -> str | None:

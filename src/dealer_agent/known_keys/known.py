@@ -87,11 +87,13 @@ class KnownKeys:
     resolvers: Mapping[str, Resolver] = field(default_factory=dict)
     on_asked: Callable[[], None] = lambda: None
     clock: Callable[[], float] = time.time
+    # All dictionaries have the source of the keys as their key: an origin, or the URL of an issuer.
     _sets: dict[str, KeySet] = field(default_factory=dict)
     _versions: dict[str, int] = field(default_factory=dict)
     _seen: tuple[int, int] | None = None
     # Dictionaries keep the order in which the sources were asked for.
     _asked: dict[str, None] = field(default_factory=dict)
+    # When a source was last asked for again, when a use of its keys was last stored, and when its pin was.
     _again: dict[str, float] = field(default_factory=dict)
     _used: dict[str, float] = field(default_factory=dict)
     _in_use: set[str] = field(default_factory=set)

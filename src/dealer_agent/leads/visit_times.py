@@ -228,6 +228,7 @@ class _Calendar:
         self._zone = ZoneInfo(plan.zone)
         self._grid_minutes = plan.grid // _MINUTE
         self._touched = [number * QUARTER for number in range(duration // QUARTER)]
+        # By day, the starts of the free visits. A day is computed when it is needed.
         self._days: dict[date, list[datetime]] = {}
 
     def between(self, earliest: datetime, latest: datetime) -> Iterator[datetime]:

@@ -57,6 +57,7 @@ class RecordedReplies:
     def __init__(self, store: Store, dealer_id: str) -> None:
         self._store = store
         self._dealer_id = dealer_id
+        # By the revision and the hash of the settings, the stocks that were made last.
         self._stocks: OrderedDict[tuple[int, str], Catalogue] = OrderedDict()
 
     def make(self, reply_id: str) -> MadeReply:

@@ -112,6 +112,7 @@ class ConformingDealer:
 
     def __init__(self, app: DealerApp, token: str | None = None) -> None:
         self.token = token
+        # By the request, and how often it was sent before in its run.
         self._known: dict[tuple[Call, int], AgentResponse] = {}
         self._transport = httpx.ASGITransport(app, client=CLIENT)
 

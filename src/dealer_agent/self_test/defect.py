@@ -187,6 +187,7 @@ class Defect:
     base: str
 
 
+# By the name of the defect.
 _defects: dict[str, Defect] = {}
 
 

@@ -37,6 +37,7 @@ class _Kept(NamedTuple):
 class VerifiedTokens:
     """The tokens that a process has verified: the most recently used ones."""
 
+    # By the dealer id and the hash of the token.
     _kept: OrderedDict[tuple[str, bytes], _Kept] = field(default_factory=OrderedDict)
 
     def __len__(self) -> int:
@@ -71,6 +72,7 @@ class AccessTokens:
         self._dealer_id = dealer_id
         self._issuers: Mapping[str, tuple[Issuer, str]] = {each.url: (each, source) for each, source in issuers}
         self._known = keys
+        # By the source of the keys: the key set, and the keys that were read from it.
         self._read: dict[str, tuple[KeySet, IssuerKeys]] = {}
         self._verified = verified
 

@@ -87,6 +87,7 @@ class DealerCounts:
         self._active = active
         # Answers to agents without a known name, by skill: most requests. A plain key is faster than a tuple.
         self._answered: dict[str, int] = {}
+        # By skill, outcome, and the identity of the caller or the name of its agent.
         self._requests: dict[tuple[str, str, str], int] = {}
         self._kept: list[Answered] = []
         self._tokens: set[str] = set()
@@ -227,6 +228,7 @@ class Counting:
     requests: RequestCounts
     find_catalogue: Callable[[str], Catalogue | None]
     _unsaved: dict[Day, DayTally] = field(default_factory=dict)
+    # By dealer id, the days and filters of the searches with a price, which `_check_price` judges later.
     _to_check: dict[str, deque[tuple[date, Filters]]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 

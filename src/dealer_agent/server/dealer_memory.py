@@ -64,7 +64,9 @@ class DealerMemory:
 
     budget: int
     file: Path
+    # By dealer id, how much it was used. Older uses count less.
     _uses: dict[str, float] = field(default_factory=dict)
+    # The dealers to open after a restart. The busiest one is the last.
     _waiting: list[str] = field(default_factory=list)
     _noted_at: float = 0.0
     _frozen_loads: int = 0

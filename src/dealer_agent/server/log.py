@@ -81,6 +81,7 @@ class Sampler:
     """Admits the first lines of each kind in an interval, and counts the others."""
 
     def __init__(self) -> None:
+        # By kind, the lines of this interval, and those that were not written.
         self._counts: dict[Hashable, int] = {}
         self._suppressed: dict[Hashable, int] = {}
 

@@ -149,6 +149,7 @@ class Questions:
     """The questions of a process that wait for people."""
 
     def __init__(self) -> None:
+        # By the address of the client.
         self._waiting: Counter[str] = Counter()
 
     async def ask(

@@ -192,6 +192,7 @@ def add_to(readings: Readings, series: Series, values: list[float], combine: Com
 class ResponseCounts:
     """The responses to requests for a dealer, or for all dealers that share a label. The hot path calls `count`."""
 
+    # By skill, code and class of the caller, the histogram of the seconds.
     _counted: dict[tuple[str | UnsetType, str | UnsetType, CallerClass], list[float]] = field(default_factory=dict)
 
     def count(self, skill: str | UnsetType, code: str | UnsetType, caller: CallerClass, started: float) -> None:

@@ -46,6 +46,7 @@ class WorkerCollector(Collector):
 
     folder: Path
     most_dealers: int
+    # By the name of the socket, the last answer of the worker.
     _last: dict[str, Readings] = field(default_factory=dict)
     _ended: Readings = field(default_factory=dict)
     _labelled: set[str] = field(default_factory=set)

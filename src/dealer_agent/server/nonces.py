@@ -57,6 +57,7 @@ class StoredNonces:
 
     store: Store
     owner: str
+    # By the key of the nonce: until when it is stored, and whether it was new.
     _waiting: dict[bytes, tuple[datetime, asyncio.Future[bool]]] = field(default_factory=dict)
     _adding: asyncio.Task[None] | None = None
 

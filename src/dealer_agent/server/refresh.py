@@ -79,6 +79,7 @@ class Changes:
     opened: OpenInstallation
     _newest: datetime = EPOCH
     _counted: int = -1
+    # By dealer id.
     _seen: dict[str, ChangeCounters] = field(default_factory=dict)
 
     def read(self) -> dict[str, ChangeCounters]:
@@ -144,6 +145,7 @@ class Refresher:
     writer: LeadWriter
     dealers: ServedDealers
     deliveries: DeliveryLoop
+    # By dealer id: what the last poll read, and the number of the settings in use.
     _known: dict[str, ChangeCounters] = field(default_factory=dict)
     _settings: dict[str, int] = field(default_factory=dict)
     _new_stock: MarkedDealers = field(default_factory=MarkedDealers)

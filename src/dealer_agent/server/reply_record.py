@@ -116,6 +116,7 @@ class DealerReplies:
         self._most = settings.record.replies_a_day
         self._settings = msgspec.json.encode(ReplySettings.of(settings), order="deterministic")
         self._sid = sha256(self._settings).hexdigest()
+        # By the revision of the stock.
         self._rows: dict[int, list[ReplyRow]] = {}
 
     def add(

@@ -68,7 +68,9 @@ class RequestMemory:
         self._most = most
         self._most_per_client = most_per_client
         self._most_requests = most_requests
+        # By connection: its client, and the bytes that it holds.
         self._sizes: dict[Holder, tuple[str | None, int]] = {}
+        # By client, the bytes of all its connections.
         self._of_clients: dict[str, int] = {}
         # The clients of unfinished requests, and how many each has.
         self._clients: dict[Holder, str] = {}

@@ -188,8 +188,10 @@ class ServedDealers:
     console: ASGIApp | None = None
     opened: dict[str, Service] = field(default_factory=dict)
     loads: int = 0
+    # By dealer id.
     _opening: dict[str, asyncio.Task[Service]] = field(default_factory=dict)
     _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MOST_OPENING))
+    # By host and path, the service and the binding of a request. `_roots` has the hosts and paths of each dealer id.
     _targets: dict[tuple[bytes, bytes], tuple[Service, Binding]] = field(default_factory=dict)
     _roots: dict[str, list[tuple[bytes, bytes]]] = field(default_factory=dict)
 

@@ -193,6 +193,7 @@ class Service:
     anonymous_policy: Policy = field(init=False)
     closed_skills: frozenset[str] = field(init=False)
     open_skills: frozenset[str] = field(init=False)
+    # The rate limits of each policy, made when they are first needed.
     _policy_limits: dict[Policy, PolicyLimits] = field(default_factory=dict, init=False)
     _shared_policy_limits: dict[Policy, SharedLimits] = field(default_factory=dict, init=False)
 

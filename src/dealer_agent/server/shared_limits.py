@@ -70,6 +70,7 @@ class LimitStore:
         self._failures = (StorageError, TimeoutError)
         self._has_failed = False
         self._retry_at = 0.0
+        # By client, the time until which the shared store need not be asked again.
         self._refused_until: dict[tuple[str, ...], float] = {}
 
     async def close(self) -> None:

@@ -80,6 +80,7 @@ class StoredMetrics:
     """The metrics of the dealers in a database."""
 
     opened: OpenInstallation
+    # By dealer id.
     _known: dict[str, ReadDealer] = field(default_factory=dict)
     _next: str = ""
     _read_at: datetime | None = None

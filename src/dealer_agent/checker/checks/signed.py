@@ -119,17 +119,20 @@ async def _lead_without_digest(target: Target) -> Exchange:
     return await _post(target, content, _signed(target, _signer(target), b""))
 
 
+# By requirement, the request with a wrong signature that an agent can refuse without the keys of the signer.
 WITHOUT_KEYS: dict[str, Probe] = {
     "signed.malformed": _malformed,
     "signed.expired": _expired,
     "signed.early": _early,
     "signed.authority": _without_authority,
 }
+# By requirement, the request with a wrong signature that an agent can refuse only with the keys.
 WITH_KEYS: dict[str, Probe] = {
     "signed.wrong": _wrong,
     "signed.replayed": _replayed,
     "signed.body": _other_body,
 }
+# As WITH_KEYS, for requests with a lead.
 OF_LEADS: dict[str, Probe] = {
     "signed.lead-body": _lead_of_other_body,
     "signed.lead-digest": _lead_without_digest,

@@ -77,6 +77,7 @@ class UploadServer:
     find_account: FindAccount
     limits: "ConnectionLimits[Client]" = field(init=False)
     clients: "set[Client]" = field(default_factory=set)
+    # By the dealer id and the feed of an account: its folder, and the number of its connections.
     _folders: dict[tuple[str, str], UploadFolder] = field(default_factory=dict)
     _connections: Counter[tuple[str, str]] = field(default_factory=Counter)
 

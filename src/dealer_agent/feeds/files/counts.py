@@ -106,6 +106,7 @@ class FileCounts:
         self._unfinished = 0
         # The first model with each value, and the units of other models that share it.
         self._shared: dict[str, dict[int, object]] = {"photos": {}, "vdp_url": {}}
+        # By member, the units of the second of these two.
         self._sharing: Counter[str] = Counter()
         # For a member: units whose value continues that of the row before, as a spreadsheet fills a column.
         self._continued: Counter[str] = Counter()
@@ -224,6 +225,7 @@ class Comparison:
         self._moved = 0
         self._renewed = 0
         self._mileage_jumps: list[str] = []
+        # By member, the hashes of its text before and after, of each changed unit.
         self._texts: dict[str, list[tuple[int, int]]] = {"photos": [], "vdp_url": [], "description": []}
 
     def add(self, old: Unit, new: Unit, *, moves: bool) -> None:

@@ -195,6 +195,7 @@ class _Sheets(_Part):
     def __init__(self) -> None:
         super().__init__()
         self.epoch = _EPOCH
+        # The ids of the relations. A dict keeps the order of the sheets.
         self.visible: dict[str, None] = {}
 
     def start(self, name: str, attributes: dict[str, str]) -> None:

@@ -40,6 +40,7 @@ class WordTable:
         object.__setattr__(self, "_known", known)
         object.__setattr__(self, "_compiled", [(re.compile(rf"\b(?:{p})\b"), word) for p, word in self.patterns])
 
+    # By the folded spelling, the canonical word.
     _known: dict[str, str] = field(init=False, repr=False, compare=False)
     _compiled: list[tuple[re.Pattern[str], str]] = field(init=False, repr=False, compare=False)
 

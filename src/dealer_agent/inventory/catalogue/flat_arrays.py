@@ -36,6 +36,7 @@ class FlatWriter:
         self._file = file
         self._at = 0
         self._begun: tuple[str, str, int] | None = None
+        # By the name of the part.
         self._parts: dict[str, _Part] = {}
 
     def array(self, name: str, values: NDArray[Any]) -> None:

@@ -84,7 +84,9 @@ class _Collected(NamedTuple):
     ids: list[str]
     vins: list[Text]
     stocks: list[Text]
+    # By the name of the member, one time for each listing.
     times: dict[str, "array[int]"]
+    # By the name of the column.
     encoders: dict[str, Encoder[Any]]
     text: TextCollector
 

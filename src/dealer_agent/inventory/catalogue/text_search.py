@@ -127,6 +127,7 @@ class TextCollector:
 
     def __init__(self) -> None:
         self._numbers: Numbering[str] = Numbering()
+        # By the name of the member, the numbers of its distinct texts.
         self._values: dict[str, Numbering[str]] = {name: Numbering() for name in _LISTS}
         self._values_of = {name: _Lists() for name in _LISTS}
         self._prose = _Lists()

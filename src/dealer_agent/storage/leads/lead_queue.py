@@ -64,6 +64,7 @@ class LeadQueue:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._ready: Turns[LeadWrite[Any]] = Turns()
+        # By dealer id.
         self._blocked: dict[str, _Blocked] = {}
         self._retries: list[tuple[float, str]] = []
         self._next_retries = 0.0

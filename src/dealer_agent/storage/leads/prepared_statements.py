@@ -88,6 +88,7 @@ class Prepared:
         self.statement = statement
         tables = find_tables(statement, include_selects=True, include_crud=True, check_columns=True)
         self.tables = frozenset(each.name for each in tables if isinstance(each, Table))
+        # By the name of the dialect.
         self._compiled: dict[str, _Compiled] = {}
 
     def read(self, tx: Transaction, values: Mapping[str, Any], keys: Collection[bytes] | None = None) -> list[Any]:
@@ -318,8 +319,11 @@ class CollectedRows:
 
     def discard(self) -> None:
         """Discards the rows."""
+        # By dealer and statement, the parameters of the rows to write.
         self._rows: dict[tuple[str, Prepared], list[Any]] = {}
+        # By statement and dealer, the dealer's row before the first change and after the last one.
         self._moves: dict[tuple[Prepared, str], tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
+        # By statement, what a conflict of one of its rows means.
         self._conflicts: dict[Prepared, str] = {}
         self._tables: set[str] = set()
         self._keys: set[bytes] = set()

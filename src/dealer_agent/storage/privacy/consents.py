@@ -207,6 +207,7 @@ class MissingTexts:
     """Finds texts that are gone although no erasure of their lead follows. It sees all events of leads in order."""
 
     def __init__(self) -> None:
+        # By lead id, the number of its first event whose text is gone.
         self._first: dict[str, int] = {}
 
     def see(self, event: Mapping[Any, Any], body: bytes | None) -> None:

@@ -89,6 +89,7 @@ class DealerCiphers:
 
     reader: Engine
     installation: Cipher | None
+    # By dealer id, the most recently used last.
     _known: OrderedDict[str, Cipher] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
 
