@@ -2,7 +2,7 @@
 
 import pytest
 
-from dealer_agent.checker.differences import clearly_different, typical_value
+from dealer_agent.checker.differences import are_clearly_different, typical_value
 
 pytestmark = pytest.mark.outside_protocol("checker")
 
@@ -26,8 +26,8 @@ pytestmark = pytest.mark.outside_protocol("checker")
     ],
 )
 def test_values_that_cannot_mean_the_same_are_clearly_different(member: str, one: str, other: str) -> None:
-    assert clearly_different(member, one, other)
-    assert clearly_different(member, other, one)
+    assert are_clearly_different(member, one, other)
+    assert are_clearly_different(member, other, one)
 
 
 @pytest.mark.parametrize(
@@ -58,8 +58,8 @@ def test_values_that_cannot_mean_the_same_are_clearly_different(member: str, one
     ],
 )
 def test_values_that_a_dealer_may_match_are_not(member: str, one: object, other: object) -> None:
-    assert not clearly_different(member, one, other)
-    assert not clearly_different(member, other, one)
+    assert not are_clearly_different(member, one, other)
+    assert not are_clearly_different(member, other, one)
 
 
 def test_a_filter_has_the_most_frequent_value_that_fits_on_a_page() -> None:

@@ -56,7 +56,7 @@ class AlertChanges(NamedTuple):
     digest_at: datetime | None
 
 
-def _apart(one: datetime, other: datetime, time: timedelta) -> bool:
+def _are_apart(one: datetime, other: datetime, time: timedelta) -> bool:
     """Whether two moments are at least `time` apart. A clock that was set back counts like one that moved on."""
     return abs(one - other) >= time
 
@@ -68,11 +68,11 @@ def observe(state: AlertState, seen: Observation | None, now: datetime, timing: 
         if not state.is_open:
             return state
         cleared_at = state.cleared_at or now
-        ends = _apart(now, cleared_at, timing.quiet)
+        ends = _are_apart(now, cleared_at, timing.quiet)
         return state._replace(cleared_at=cleared_at, ended_at=now if ends else None)
     state = state._replace(seen_at=state.seen_at or now, cleared_at=None, **seen._asdict())
     assert state.seen_at is not None
-    if state.is_open or not _apart(now, state.seen_at, timing.after):
+    if state.is_open or not _are_apart(now, state.seen_at, timing.after):
         return state
     return state._replace(started_at=now, ended_at=None, start_reported=False)
 
@@ -124,7 +124,7 @@ def _report_changes(states: _States, old: _States, now: datetime, changes_today:
     for key, state in states.items():
         earlier = old.get(key, AlertState(*key))
         if state.is_open and not earlier.is_open:
-            quiet = earlier.ended_at is None or _apart(now, earlier.ended_at, DAY)
+            quiet = earlier.ended_at is None or _are_apart(now, earlier.ended_at, DAY)
             if quiet and changes_today < MOST_CHANGES:
                 states[key] = state._replace(start_reported=True)
                 started.append(key)
@@ -160,10 +160,11 @@ def _report_all(states: _States, now: datetime) -> AlertMessage:
 
 def _digest_is_due(states: Iterable[AlertState], now: datetime, digest_at: datetime | None) -> bool:
     """Whether a day has passed, and something is open or was not reported."""
-    if digest_at is not None and not _apart(now, digest_at, DAY):
+    if digest_at is not None and not _are_apart(now, digest_at, DAY):
         return False
     return any(
-        state.unreported or (state.is_open and state.reported_at is not None and _apart(now, state.reported_at, DAY))
+        state.unreported
+        or (state.is_open and state.reported_at is not None and _are_apart(now, state.reported_at, DAY))
         for state in states
     )
 
@@ -171,4 +172,4 @@ def _digest_is_due(states: Iterable[AlertState], now: datetime, digest_at: datet
 def _is_needed(state: AlertState, now: datetime) -> bool:
     if state.seen_at is not None or state.is_open or state.unreported:
         return True
-    return state.ended_at is not None and not _apart(now, state.ended_at, KEPT)
+    return state.ended_at is not None and not _are_apart(now, state.ended_at, KEPT)

@@ -95,7 +95,7 @@ def movement(before: Reading, after: Reading) -> Movement:
     if before.stock.listings is None or after.stock.listings is None:
         return "still" if before.stock.listings is after.stock.listings else "moved"
     old, new = _by_key(before.stock), _by_key(after.stock)
-    complete = before.stock.complete and after.stock.complete
+    complete = before.stock.is_complete and after.stock.is_complete
     if before.stock.total != after.stock.total or (complete and old.keys() != new.keys()):
         return "moved"
     changed = [

@@ -106,15 +106,15 @@ def joined(text: str) -> str:
     return "".join(tokens(text))
 
 
-def clearly_different(member: str, one: object, other: object) -> bool:
+def are_clearly_different(member: str, one: object, other: object) -> bool:
     """Whether two values of a member cannot mean the same. Values of unknown meaning are not clearly different."""
     if one == other or not isinstance(one, str) or not isinstance(other, str):
         return False
-    return _different(member, one, other)
+    return _are_different(member, one, other)
 
 
 @lru_cache(100_000)
-def _different(member: str, one: str, other: str) -> bool:
+def _are_different(member: str, one: str, other: str) -> bool:
     """Whether two values of a member certainly mean different things."""
     if member == "condition":
         # A certified vehicle is a used one. `filter.condition-exact` tells them apart.
@@ -146,7 +146,7 @@ def typical_value(member: str, listings: Iterable[Listing], most: int) -> str | 
     few = sorted((value for value, count in counts.items() if count <= most), key=lambda value: (-counts[value], value))
     many = sorted(counts.keys() - set(few), key=lambda value: (counts[value], value))
     for value in (*few, *many):
-        if _is_plain(member, value) and any(clearly_different(member, value, each) for each in counts):
+        if _is_plain(member, value) and any(are_clearly_different(member, value, each) for each in counts):
             return str(value)
     return None
 

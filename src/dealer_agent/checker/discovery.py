@@ -38,7 +38,7 @@ async def find_cards(wire: TargetConnection, url: str) -> list[FetchedCard]:
     cards = [FetchedCard(root + CARD_PATH, exchange.json, exchange)]
     for each in await _listed(wire, root):
         exchange = await wire.request("GET", each, headers=CARD_HEADERS)
-        if _is_card(exchange.json) and not any(_same(exchange, card) for card in cards):
+        if _is_card(exchange.json) and not any(_is_found(exchange, card) for card in cards):
             cards.append(FetchedCard(each, exchange.json, exchange))
     return cards[:MOST_CARDS]
 
@@ -112,6 +112,6 @@ def _is_card(document: Any) -> bool:
     )
 
 
-def _same(exchange: Exchange, card: FetchedCard) -> bool:
+def _is_found(exchange: Exchange, card: FetchedCard) -> bool:
     """Whether a response is a card that was found already, at another URL."""
     return {**exchange.json, "signatures": None} == {**card.content, "signatures": None}

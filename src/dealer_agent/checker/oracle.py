@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 from dealer_agent.checker import forms
-from dealer_agent.checker.differences import clearly_different, joined
+from dealer_agent.checker.differences import are_clearly_different, joined
 from dealer_agent.checker.fields import EXACT_FILTERS, ORDERS, RANGE_FILTERS, SORTS, TRUE_FILTERS, WORD_FILTERS
 from dealer_agent.checker.searches import Matches, ReadPage, key_of, number_of, range_matches, shown, word_matches
 from dealer_agent.checker.target import Listing, TargetStock
@@ -110,7 +110,7 @@ def _matches(name: str, value: Any, listing: Listing) -> bool | None:
     if name not in EXACT_FILTERS:
         return None
     own = listing.get(name)
-    return True if own == value else False if not own or clearly_different(name, own, value) else None
+    return True if own == value else False if not own or are_clearly_different(name, own, value) else None
 
 
 # The values by which listings are sorted
@@ -143,7 +143,7 @@ def sort_values(listings: Iterable[Listing], field: str) -> list[Any]:
     return [each.casefold() if isinstance(each, str) else each for each in values]
 
 
-def in_order(order: str, first: Any, second: Any) -> bool:
+def is_in_order(order: str, first: Any, second: Any) -> bool:
     """Whether `first` may come before `second`. Texts may be compared in any of the usual ways."""
     if order == "desc":
         first, second = second, first
@@ -167,10 +167,10 @@ def _finds_all(search: Answered) -> bool | str:
         return True
     matching = [matches(each) for each in listings]
     least, most = matching.count(True), len(matching) - matching.count(False)
-    if total < least or (search.stock.complete and total > most):
+    if total < least or (search.stock.is_complete and total > most):
         expected = f"{least}" if least == most else f"{least} to {most}"
         return f"{shown(search.members)} has the total {total}, and {expected} listings match."
-    if search.skip or total > len(search.page.vehicles) or not search.stock.complete:
+    if search.skip or total > len(search.page.vehicles) or not search.stock.is_complete:
         return True
     missing = {key_of(each) for each, good in zip(listings, matching, strict=True) if good} - set(search.page.keys)
     return not missing or f"{shown(search.members)} does not find {min(missing)}, which matches."
@@ -205,7 +205,7 @@ def _is_sorted(search: Answered) -> bool | str:
     field, order = sort["field"], sort["order"]
     known = [each for each in search.page.vehicles if value_of(each, field) is not None]
     for first, second in pairwise(known):
-        if not in_order(order, value_of(first, field), value_of(second, field)):
+        if not is_in_order(order, value_of(first, field), value_of(second, field)):
             return f"{shown(search.members)} returns {first[field]!r} before {second[field]!r}."
     early = [each for each in search.page.vehicles[: len(known)] if each.get("price") is None]
     if field == "price" and early:

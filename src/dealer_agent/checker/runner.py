@@ -62,7 +62,7 @@ async def run_checks(url: str, options: Options, client: httpx.AsyncClient, list
     cards = [card for card in cards if not options.revisions or card.revision.name in options.revisions]
     for card in cards:
         targets += await targets_of(wire, card, options.token, leads=options.leads, signer=options.signer)
-    targets = [each for each in targets if _chosen(each, options)]
+    targets = [each for each in targets if _is_chosen(each, options)]
     planned = list(plan(targets, options.only, options.profiles))
     variants = tuple(dict.fromkeys(variant for variant, *_ in planned))
     listener(RunStarted(url, variants, len(planned), tuple(notes_about(cards, options.token))))
@@ -115,7 +115,7 @@ async def judge(variant: Variant, target: Target, requirement: Requirement, chec
     return Verdict(variant, requirement, result.outcome, result.sentence, result.exchange, seconds)
 
 
-def _chosen(target: Target, options: Options) -> bool:
+def _is_chosen(target: Target, options: Options) -> bool:
     if not target.card.interfaces:
         return True
     return (not options.bindings or target.binding in options.bindings) and (

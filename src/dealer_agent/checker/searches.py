@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dealer_agent.checker import forms
-from dealer_agent.checker.differences import LONGEST_WORD, clearly_different, typical_value
+from dealer_agent.checker.differences import LONGEST_WORD, are_clearly_different, typical_value
 from dealer_agent.checker.exchange import dicts
 from dealer_agent.checker.fields import RANGE_FILTERS, TRUE_FILTERS, WORD_FILTERS
 from dealer_agent.checker.outcome import Skipped, expect, skip_unless
@@ -94,7 +94,7 @@ async def expect_matching(target: Target, filters: Mapping[str, Any], matches: M
     if page.total is None:
         raise Skipped("The response has no total.")
     await expect_number(target, page.total, filters, matches)
-    if page.total <= len(page.vehicles) and target.stock.complete:
+    if page.total <= len(page.vehicles) and target.stock.is_complete:
         missing = {key_of(each) for each in listings if matches(each) is True} - set(page.keys)
         sentence = f"The search with {shown(filters)} does not return {min(missing, default='')}, which matches."
         expect(not missing, sentence)
@@ -109,7 +109,7 @@ async def expect_number(target: Target, number: int, filters: Mapping[str, Any],
         number >= least,
         f"With {shown(filters)}, {number} vehicles match, and not the {least} listings that do.",
     )
-    if target.stock.complete:
+    if target.stock.is_complete:
         expect(
             number <= most,
             f"With {shown(filters)}, {number} vehicles match, although only {most} listings can.",
@@ -124,7 +124,7 @@ def word_matches(member: str, wanted: Sequence[str], listing: Listing) -> bool |
         return None if member in ("vehicle_type", "rooftop") else False
     if value in wanted:
         return True
-    return False if all(clearly_different(member, value, each) for each in wanted) else None
+    return False if all(are_clearly_different(member, value, each) for each in wanted) else None
 
 
 def range_matches(name: str, end: float, listing: Listing) -> bool | None:
@@ -172,6 +172,6 @@ async def filter_of(target: Target, name: str) -> Case:
 
     def matches(each: Listing) -> bool | None:
         value = each.get(name) or ""
-        return True if value == wanted else False if not value or clearly_different(name, value, wanted) else None
+        return True if value == wanted else False if not value or are_clearly_different(name, value, wanted) else None
 
     return {name: wanted}, matches

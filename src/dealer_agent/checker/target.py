@@ -72,7 +72,7 @@ class TargetStock:
     total: int = 0
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether `listings` has the whole stock. It has the first listings of a larger one."""
         return self.listings is not None and len(self.listings) >= self.total
 

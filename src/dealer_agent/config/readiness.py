@@ -59,13 +59,13 @@ def _rooftops_without(what: str, has: Callable[[DealerRooftop], object]) -> Call
     return missing
 
 
-def _own_address(rooftop: DealerRooftop) -> bool:
+def _has_own_address(rooftop: DealerRooftop) -> bool:
     """Whether the address is stated, and is not the example of the template."""
     address = rooftop.address
     return address is not UNSET and (address.address_line_1, address.zip) != EXAMPLE_ADDRESS
 
 
-def _own_phone(rooftop: DealerRooftop) -> bool:
+def _has_own_phone(rooftop: DealerRooftop) -> bool:
     """Whether a phone number is stated that is not an example of the template."""
     return any(phone not in EXAMPLE_PHONES for phone in (rooftop.phones or {}).values())
 
@@ -76,7 +76,7 @@ def _is_example(address: str) -> bool:
     return f".{host}".endswith(f".{EXAMPLE_DOMAIN}")
 
 
-def _own_receiver(rooftop: DealerRooftop) -> bool:
+def _has_own_receiver(rooftop: DealerRooftop) -> bool:
     """Whether somebody gets the leads whose address is not an example of the template."""
     deliver = rooftop.deliver
     return bool(deliver.channels) or not all(map(_is_example, deliver.notify))
@@ -132,13 +132,13 @@ POINTS = (
     ),
     ReadinessItem(
         "address",
-        _rooftops_without("address of its own", _own_address),
+        _rooftops_without("address of its own", _has_own_address),
         "In dealer.toml, remove the # before [rooftops.address] and the lines below it, and write yours.",
         "stated",
     ),
     ReadinessItem(
         "phone",
-        _rooftops_without("phone number of its own", _own_phone),
+        _rooftops_without("phone number of its own", _has_own_phone),
         "In dealer.toml, remove the # before [rooftops.phones] and a line below it, and write your number.",
         "stated",
     ),
@@ -164,7 +164,7 @@ POINTS = (
     ),
     ReadinessItem(
         "outlet",
-        _rooftops_without("receiver of leads of its own", _own_receiver),
+        _rooftops_without("receiver of leads of its own", _has_own_receiver),
         "In dealer.toml, remove the # before [rooftops.deliver] and before notify, write who gets leads, and the "
         "server of [mail]. Then try it:\ndealer-agent doctor --send",
         "leads have a receiver",

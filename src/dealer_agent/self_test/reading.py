@@ -15,6 +15,7 @@ Members = Mapping[str, Any]
 """The members of a payload beside `type`."""
 
 Chosen = Callable[[Members], bool]
+"""Whether a broken agent breaks the request with these members. Functions have the requests as their name."""
 
 SEARCH, FACETS, VEHICLE, INFORMATION = "inventory.search", "inventory.facets", "inventory.vehicle", "dealer.information"
 NOBODY = "Qzxvwk"

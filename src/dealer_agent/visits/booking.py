@@ -151,7 +151,7 @@ class VisitBooking:
         if vehicle_id is not None:
             drives = Availability(partial(visits.vehicle_quarters, self.tx, vehicle_id), span)
         busy = OtherVisits(of_rooftop, rooftop.name, plan.places, drives)
-        if same is not None and same.status == PROPOSED and self._all_free(same, asked, plan, busy):
+        if same is not None and same.status == PROPOSED and self._are_all_free(same, asked, plan, busy):
             return self._repeat(same, rooftop, alike)
         others = OtherVisits(of_rooftop, rooftop.name, plan.places, drives, booked)
         choice = choose_time(asked, plan, others, self.tx.now)
@@ -273,7 +273,7 @@ class VisitBooking:
     def _is_in_demand(self, vehicle_id: str | None) -> bool:
         return vehicle_id is not None and visits.count_drives(self.tx, vehicle_id) >= MOST_DRIVES
 
-    def _all_free(self, proposal: VisitRecord, asked: RequestedTimes, plan: VisitPlan, busy: BusyQuarters) -> bool:
+    def _are_all_free(self, proposal: VisitRecord, asked: RequestedTimes, plan: VisitPlan, busy: BusyQuarters) -> bool:
         times = (RequestedTimes((), start, asked.duration) for start, _ in proposal.proposed_times())
         return all(choose_time(time, plan, busy, self.tx.now).confirmed for time in times)
 

@@ -79,7 +79,7 @@ async def _(target: Target) -> None:
     Only a stock that was read to its end can be compared.
     """
     stock = {key_of(each) for each in await target.some_listings()}
-    skip_unless(target.stock.complete, "The stock is too large to read all pages.")
+    skip_unless(target.stock.is_complete, "The stock is too large to read all pages.")
     keys = [key async for page in _pages(target, sort={"field": "year", "order": "asc"}) for key in page.keys]
     twice = [key for key, count in Counter(keys).items() if count > 1]
     expect(not twice, f"The pages of a sort by year have {twice and twice[0]} twice.")
@@ -201,7 +201,7 @@ async def _(target: Target) -> None:
     A facet may be absent if no listing that matches could be counted. Values in a wrong form have a check of their own.
     """
     listings = await target.some_listings()
-    skip_unless(target.stock.complete, "The stock is too large to count all listings.")
+    skip_unless(target.stock.is_complete, "The stock is too large to count all listings.")
     unfiltered = await target.ask("inventory.facets")
     for filters in await _filters_of_facets(target):
         matches = matcher(filters)

@@ -69,7 +69,7 @@ def _binding(wanted: Callable[[set[object]], bool], sentence: str) -> Judgement:
     return lambda card: wanted({each.get("protocolBinding") for each in _interfaces(card)}) or sentence
 
 
-def _media_types(modes: Any) -> bool:
+def _are_media_types(modes: Any) -> bool:
     return bool(modes) and forms.array_of(lambda each: isinstance(each, str) and "/" in each)(modes)
 
 
@@ -147,8 +147,8 @@ each_of(
         "cards.capabilities": _has("capabilities", forms.an_object),
         "cards.streaming": _declares_nothing_else,
         "cards.extensions": _has_extensions,
-        "cards.input-modes": _has("defaultInputModes", _media_types),
-        "cards.output-modes": _has("defaultOutputModes", _media_types),
+        "cards.input-modes": _has("defaultInputModes", _are_media_types),
+        "cards.output-modes": _has("defaultOutputModes", _are_media_types),
         "cards.skills": _has("skills", dicts),
         "cards.skill-twice": _lists_once(_skills, "id"),
         "cards.skill-known": _has_known_skill,

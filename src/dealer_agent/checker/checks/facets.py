@@ -114,7 +114,7 @@ async def ask_filtered(target: Target, filters: Mapping[str, Any]) -> Facets:
 async def _whole_stock(target: Target, member: str) -> list[dict[str, Any]]:
     """All listings, to count their values of a member. Skips the check if these cannot be counted."""
     listings = await target.some_listings()
-    skip_unless(target.stock.complete, "The stock is too large to count all listings.")
+    skip_unless(target.stock.is_complete, "The stock is too large to count all listings.")
     form, _ = MEMBERS[member]
     optional = member not in ("status", "rooftop")
     good = all(optional if each.get(member) is None else form(each[member]) for each in listings)

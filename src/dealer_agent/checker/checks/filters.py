@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from dealer_agent.checker.check import check, check_each, judge_each
-from dealer_agent.checker.differences import LONGEST_WORD, clearly_different, tokens, typical_value
+from dealer_agent.checker.differences import LONGEST_WORD, are_clearly_different, tokens, typical_value
 from dealer_agent.checker.exchange import dicts
 from dealer_agent.checker.fields import EXACT_FILTERS, RANGE_FILTERS, TRUE_FILTERS, WORD_FILTERS, by_id, may_be_unknown
 from dealer_agent.checker.oracle import matcher
@@ -57,7 +57,7 @@ async def _(target: Target, name: str) -> None:
     others = [
         each
         for each in await target.listings()
-        if isinstance(each.get(member), str) and clearly_different(member, each[member], first)
+        if isinstance(each.get(member), str) and are_clearly_different(member, each[member], first)
     ]
     second = typical_value(member, others, PAGE // 2) or str(others[0][member])
     words = [first, second]
@@ -233,7 +233,7 @@ async def _(target: Target, case: Callable[[Target], Awaitable[Case]]) -> None:
 async def _contradiction(target: Target) -> Filters:
     make = await word_of(target, "make")
     for each in await identified(target, "vin"):
-        if isinstance(each.get("make"), str) and clearly_different("make", each["make"], make):
+        if isinstance(each.get("make"), str) and are_clearly_different("make", each["make"], make):
             return {"vin": each["vin"], "make": [make]}
     raise Skipped("No listing with a VIN has a clearly different make.")
 
@@ -343,7 +343,7 @@ async def one_word(target: Target, member: str, letters: int = 2) -> str:
         if value.isalpha()
         and letters <= len(value) <= LONGEST_WORD
         and values.count(value) <= PAGE
-        and any(clearly_different(member, value, each) for each in values)
+        and any(are_clearly_different(member, value, each) for each in values)
     }
     skip_unless(few, f"No {member} is one word of {letters} letters that few listings have.")
     return max(few, key=lambda word: (values.count(word), word))

@@ -23,7 +23,7 @@ def _named(form: Form) -> Form:
     )
 
 
-def _geo(value: Any) -> bool:
+def _is_geo(value: Any) -> bool:
     return (
         isinstance(value, dict)
         and all(isinstance(value.get(name), (int, float)) for name in ("latitude", "longitude"))
@@ -36,11 +36,11 @@ def _address(value: Any) -> bool:
     return isinstance(value, dict) and all(forms.text(value[name]) for name in _ADDRESS if value.get(name) is not None)
 
 
-def _phone(value: Any) -> bool:
+def _is_phone(value: Any) -> bool:
     return isinstance(value, str) and sum(each.isdigit() for each in value) >= 3
 
 
-def _zone(value: Any) -> bool:
+def _is_zone(value: Any) -> bool:
     try:
         return isinstance(value, str) and bool(ZoneInfo(value))
     except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -51,11 +51,11 @@ ROOFTOP_MEMBERS: Mapping[str, tuple[Form, str]] = {
     "legal_name": (forms.text, "a string"),
     "website": (forms.url, "an absolute URL"),
     "notes": (forms.text, "a string"),
-    "geo": (_geo, "{latitude, longitude} in degrees"),
+    "geo": (_is_geo, "{latitude, longitude} in degrees"),
     "emails": (_named(forms.e_mail), "an array of {name, value} with e-mail addresses"),
-    "phones": (_named(_phone), "an array of {name, value} with phone numbers"),
+    "phones": (_named(_is_phone), "an array of {name, value} with phone numbers"),
     "address": (_address, "an object of strings"),
-    "timezone": (_zone, "a name in the IANA time zone database"),
+    "timezone": (_is_zone, "a name in the IANA time zone database"),
     "capabilities": (forms.array_of(forms.text), "an array of strings"),
     "fees": (forms.array_of(forms.fee), "an array of {name, amount} in whole dollars"),
     "schedules": (_named(lambda week: isinstance(week, dict)), "an array of {name, value} with a week each"),

@@ -170,7 +170,7 @@ async def _(target: Target) -> None:
 async def _(target: Target) -> None:
     """All pages are read, at most MOST_PAGES, and their vehicles are compared with those of the searches."""
     wanted = {str(each.get("vehicle_id")) for each in await target.some_listings()}
-    skip_unless(target.stock.complete, "The stock is too large to compare.")
+    skip_unless(target.stock.is_complete, "The stock is too large to compare.")
     listed: list[Json] = []
     page: Json = {"more": True}
     for _ in range(MOST_PAGES):

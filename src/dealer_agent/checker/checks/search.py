@@ -8,7 +8,7 @@ from dealer_agent.checker.check import Probe, check, check_each, judge_each
 from dealer_agent.checker.exchange import dicts
 from dealer_agent.checker.fields import ORDERS, SORTS, id_of, may_be_unknown
 from dealer_agent.checker.forms import whole
-from dealer_agent.checker.oracle import in_order, value_of
+from dealer_agent.checker.oracle import is_in_order, value_of
 from dealer_agent.checker.outcome import Judgement, Skipped, expect, has, skip_unless
 from dealer_agent.checker.reply import data_of
 from dealer_agent.checker.searches import ReadPage, key_of, numbers, search, shown
@@ -183,7 +183,7 @@ async def _(target: Target, field: str, order: str) -> None:
     later = [each for each in listings if key_of(each) not in set(page.keys)] if known else []
     for first, second in (*pairwise(known), *((known[-1], each) for each in later)):
         expect(
-            in_order(order, value_of(first, field), value_of(second, field)),
+            is_in_order(order, value_of(first, field), value_of(second, field)),
             f"Sorted by {field} {order}, {first.get(field)!r} comes before {second.get(field)!r}.",
         )
 
@@ -201,7 +201,7 @@ async def _(target: Target, field: str, order: str) -> None:
     absent = sum(each.get(field) is None for each in listings)
     if any(each.get(field) is not None and value_of(each, field) is None for each in listings):
         raise Skipped(f"A listing has a malformed {field}.")
-    skip_unless(target.stock.complete, "The stock is too large to know which listings have no value.")
+    skip_unless(target.stock.is_complete, "The stock is too large to know which listings have no value.")
     if absent in (0, len(listings)):
         raise Skipped(f"The stock does not have listings with and without {field}.")
     page = await sorted_page(target, field, order)

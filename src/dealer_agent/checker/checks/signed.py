@@ -149,7 +149,7 @@ async def _require_answer(target: Target) -> None:
     skip_unless(is_answered(exchange), "The agent refuses the request without a signature. It may need --token.")
 
 
-async def _verifies(target: Target, others: list[Probe]) -> bool:
+async def _refuses_another(target: Target, others: list[Probe]) -> bool:
     """Whether the agent refuses another wrong signature."""
     for each in others:
         if (await each(target)).status == UNAUTHORIZED:
@@ -165,7 +165,7 @@ async def _expect_refusal(target: Target, own: Probe, others: list[Probe], tries
             await asyncio.sleep(PAUSE_SECONDS)
         if (await own(target)).status == UNAUTHORIZED:
             return
-        if await _verifies(target, others):
+        if await _refuses_another(target, others):
             # The agent may have fetched the keys after the first request.
             exchange = await own(target)
             if exchange.status == UNAUTHORIZED:
@@ -222,7 +222,8 @@ async def _(target: Target) -> None:
     exchange = await _post(target, content, _signed(target, _stranger(), content))
     if not is_answered(exchange):
         skip_unless(
-            await _verifies(target, [*WITHOUT_KEYS.values()]), "The agent does not look at signatures of requests."
+            await _refuses_another(target, [*WITHOUT_KEYS.values()]),
+            "The agent does not look at signatures of requests.",
         )
         raise Failed(f"The request is refused with HTTP {exchange.status}.", exchange)
 

@@ -83,7 +83,7 @@ def _tables(name: str, schemas: dict[str, Json], done: set[str]) -> list[Json]:
     schema = schemas[name]
     properties: Json = schema.get("properties", {})
     listing: Json = schemas.get("Vehicle", {}).get("properties", {})
-    common = {member for member, value in properties.items() if _equal_apart_from_bounds(listing.get(member), value)}
+    common = {member for member, value in properties.items() if _differ_in_bounds_only(listing.get(member), value)}
     if name == "Vehicle" or len(common) < _MANY_SHARED:
         common = set()
     required = schema.get("required", [])
@@ -105,7 +105,7 @@ _IGNORED_KEYWORDS = frozenset({"description", "maxLength", "maxItems", "maxPrope
 _BELOW = frozenset({"items", "additionalProperties"})
 
 
-def _equal_apart_from_bounds(one: Json | None, other: Json) -> bool:
+def _differ_in_bounds_only(one: Json | None, other: Json) -> bool:
     """Whether two schemas differ only in bounds and texts."""
 
     def bare(schema: Json) -> Json:
