@@ -73,13 +73,13 @@ class OpenInstallation:
 
     def read(self) -> EnabledDealers:
         """The dealers that are enabled now. Raises StorageError, also if the database does not isolate them."""
-        found = self._read()
+        found = self._read_dealers()
         if len(found.dealers) > 1 and (problem := self.store.isolation_problem()):
             raise NotIsolated(problem)
         self.enabled = frozenset(dealer.dealer_id for dealer in found.dealers)
         return found
 
-    def _read(self) -> EnabledDealers:
+    def _read_dealers(self) -> EnabledDealers:
         # Imported here: few commands need the statements about the dealers of an installation.
         from dealer_agent.storage.installation.dealer_registry import RegisteredDealer, all_dealers, all_hosts
 

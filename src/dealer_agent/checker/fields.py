@@ -144,13 +144,13 @@ def _end(name: str) -> dict[str, str]:
     return {"end": "minimum", "bound": "at least"} if name.endswith("_min") else {"end": "maximum", "bound": "at most"}
 
 
-_RANGE_FILTERS = [each | _end(each["name"]) for each in _of_members(RANGE_FILTERS)]
+_RANGE_FILTER_ROWS = [each | _end(each["name"]) for each in _of_members(RANGE_FILTERS)]
 _FILTERS = [
     *_of_members(WORD_FILTERS),
-    *_RANGE_FILTERS,
+    *_RANGE_FILTER_ROWS,
     *_of_members({name: name for name in (*TRUE_FILTERS, *EXACT_FILTERS)}),
 ]
-_SORTS = [
+_SORT_ROWS = [
     {
         "name": name,
         "id": f"{id_of(name)}-{order}",
@@ -166,8 +166,8 @@ _SORTS = [
 PARAMETERS: Mapping[str, list[dict[str, Any]]] = {
     "member": [{"name": name, "id": id_of(name), "form": words} for name, (_, words) in MEMBERS.items()],
     "list filter": _of_members(WORD_FILTERS),
-    "range filter": _RANGE_FILTERS,
-    "range filter from 0": [each for each in _RANGE_FILTERS if may_be_unknown(each["member"])],
+    "range filter": _RANGE_FILTER_ROWS,
+    "range filter from 0": [each for each in _RANGE_FILTER_ROWS if may_be_unknown(each["member"])],
     "filter": _FILTERS,
     "filter of facets": [*_FILTERS, {"name": "query", "id": "query", "search": "query.make"}],
     "early filter": [
@@ -177,7 +177,7 @@ PARAMETERS: Mapping[str, list[dict[str, Any]]] = {
     ],
     "counted facet": _of_members(COUNTED),
     "range facet": [each | {"id": id_of(each["member"])} for each in _of_members(RANGES)],
-    "sort": _SORTS,
-    "sort by an amount": [each for each in _SORTS if may_be_unknown(each["member"])],
+    "sort": _SORT_ROWS,
+    "sort by an amount": [each for each in _SORT_ROWS if may_be_unknown(each["member"])],
 }
 """The parameters of generated requirements, by what each of them is about: the `each` of `requirement.py`."""

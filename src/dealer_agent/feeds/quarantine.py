@@ -53,7 +53,7 @@ class Quarantine:
         self._doubts: dict[int, tuple[Doubt, ...]] = {}
         self._likes = Likes(self._bounds)
         # By the name of another dealer, the positions of its rows.
-        self._dealers: dict[str, array[int]] = {}
+        self._rows_of_dealer: dict[str, array[int]] = {}
         # The names in the rows of this dealer, in the order of the rows.
         self._own_dealers: dict[str, None] = {}
 
@@ -74,12 +74,12 @@ class Quarantine:
             if is_ours:
                 self._own_dealers.setdefault(name)
             else:
-                self._dealers.setdefault(name, array("q")).append(position)
+                self._rows_of_dealer.setdefault(name, array("q")).append(position)
 
     @property
     def dealers(self) -> list[str]:
         """The dealers that the rows name, folded."""
-        return list(dict.fromkeys(map(fold, (*self._own_dealers, *self._dealers))))
+        return list(dict.fromkeys(map(fold, (*self._own_dealers, *self._rows_of_dealer))))
 
     def leave_out_foreign(self, check_run: CheckRun, plan: Plan, stock: StockBefore) -> Foreign:
         """Leaves out new units of other dealers.
@@ -89,14 +89,14 @@ class Quarantine:
         units these are, nor of a file with more than MOST_DEALERS names: its column has places on the lot.
         """
         earlier = set(() if stock.last_shape is None else stock.last_shape.dealers)
-        strange = {name: rows for name, rows in self._dealers.items() if fold(name) not in earlier}
-        if not strange or len(self._dealers) > MOST_DEALERS:
+        strange = {name: rows for name, rows in self._rows_of_dealer.items() if fold(name) not in earlier}
+        if not strange or len(self._rows_of_dealer) > MOST_DEALERS:
             return Foreign()
         if not earlier:
             # If no row names one of several rooftops, the check `rooftops_unknown` says so.
             is_judged = len(self._policy.rooftops) == 1 or self._own_dealers
-            if is_judged and len(self._dealers) + bool(self._own_dealers) > 1:
-                check_run.add("dealers_mixed", named=_some(self._own_dealers | self._dealers))
+            if is_judged and len(self._rows_of_dealer) + bool(self._own_dealers) > 1:
+                check_run.add("dealers_mixed", named=_some(self._own_dealers | self._rows_of_dealer))
             return Foreign()
         foreign: dict[str, set[int]] = {}
         for name, rows in strange.items():

@@ -160,7 +160,7 @@ class JobLoop:
 
     async def look(self) -> bool:
         """Begins due jobs, and returns whether there was one. Raises StorageError."""
-        begun = [self._begin(kind, key, when) for kind, key, when in await asyncio.to_thread(self._find)]
+        begun = [self._begin_job(kind, key, when) for kind, key, when in await asyncio.to_thread(self._find)]
         return any(begun)
 
     def _find(self) -> list[tuple[Kind, JobKey, When]]:
@@ -180,7 +180,7 @@ class JobLoop:
                 found += [(kind, key, "due") for key in keys]
         return [*found, *((kinds[key.kind], key, "unless it failed") for key in self.find_more())]
 
-    def _begin(self, kind: Kind, key: JobKey, when: When) -> bool:
+    def _begin_job(self, kind: Kind, key: JobKey, when: When) -> bool:
         """Begins a job if there is a place for it."""
         running = Counter(each.dealer_id for each in self._running if each.kind == kind.name)
         used = 0 if key.dealer_id == ALL_DEALERS else running.total() - running[ALL_DEALERS]

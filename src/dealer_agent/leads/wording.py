@@ -139,7 +139,7 @@ VISITS: Mapping[AppointmentType, str] = {
 CALLS: tuple[AppointmentType, ...] = ("phone_call", "video_call")
 """Visits for which the customer does not come to the rooftop."""
 
-_STATUSES: Mapping[VisitStatus, str] = {
+_VISIT_STATUSES: Mapping[VisitStatus, str] = {
     "requested": "asked for",
     "proposed": "asked for, other times proposed",
     "confirmed": "confirmed",
@@ -164,7 +164,7 @@ def visit_name(kind: AppointmentType) -> str:
 
 def visit_title(visit: VisitView) -> str:
     """The kind of visit and its status: `Test drive confirmed`."""
-    return f"{visit_name(visit.kind)} {_STATUSES[visit.status]}"
+    return f"{visit_name(visit.kind)} {_VISIT_STATUSES[visit.status]}"
 
 
 def visit_with_time(visit: VisitView) -> str:

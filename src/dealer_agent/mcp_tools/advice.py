@@ -61,10 +61,10 @@ def advised(tool: Tool, error: SkillError) -> SkillError:
     problems = error.details.get("errors")
     if not isinstance(problems, list) or not all(isinstance(problem, dict) for problem in problems):
         return error
-    return replace(error, details={**error.details, "errors": [_advised(tool, problem) for problem in problems]})
+    return replace(error, details={**error.details, "errors": [_advise_on(tool, problem) for problem in problems]})
 
 
-def _advised(tool: Tool, problem: Mapping[str, Any]) -> Mapping[str, Any]:
+def _advise_on(tool: Tool, problem: Mapping[str, Any]) -> Mapping[str, Any]:
     """A problem whose message says where the argument belongs, or shows a right value.
 
     A text that is too long for `query` is probably a person's sentence.

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-_PREFIXES = {
+_PREFIXES_OF_STATE = {
     "AA": "340",
     "AE": "090-099",
     "AK": "995-999",
@@ -89,7 +89,7 @@ def _expanded(ranges: str) -> Iterator[str]:
         yield from (f"{number:03}" for number in range(int(first), int(last or first) + 1))
 
 
-_STATE_BY_PREFIX = {prefix: state for state, ranges in _PREFIXES.items() for prefix in _expanded(ranges)}
+_STATE_BY_PREFIX = {prefix: state for state, ranges in _PREFIXES_OF_STATE.items() for prefix in _expanded(ranges)}
 PREFIXES = frozenset(_STATE_BY_PREFIX)
 """The first three digits of all ZIP codes."""
 STATES = frozenset(_STATE_BY_PREFIX.values()) | frozenset(_EXCEPTIONS.values())

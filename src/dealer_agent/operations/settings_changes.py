@@ -177,19 +177,19 @@ class FileSettings:
 
     def history(self) -> Sequence[SettingsRecord]:
         """See DealerSettings."""
-        headers = ((number, self._read(number)[0]) for number in sorted(self._numbers(), reverse=True))
+        headers = ((number, self._read_file(number)[0]) for number in sorted(self._numbers(), reverse=True))
         return [SettingsRecord(number, each.at, each.actor, each.note) for number, each in headers]
 
     def read(self, number: int) -> str | None:
         """See DealerSettings."""
-        return self._read(number)[1] if number in self._numbers() else None
+        return self._read_file(number)[1] if number in self._numbers() else None
 
     def _numbers(self) -> list[int]:
         folder = self.folder / HISTORY
         names = (_FILE.fullmatch(path.name) for path in folder.iterdir()) if folder.is_dir() else ()
         return [int(found[1]) for found in names if found]
 
-    def _read(self, number: int) -> tuple[_Header, str]:
+    def _read_file(self, number: int) -> tuple[_Header, str]:
         head, _, text = self._path(number).read_text("utf-8").partition("\n")
         return msgspec.json.decode(head.removeprefix("# "), type=_Header), text
 

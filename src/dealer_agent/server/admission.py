@@ -76,7 +76,7 @@ class Admission:
         self._turn_is_over = False
         # The requests of this turn.
         self._answered = 0
-        self._refused = 0
+        self._refused_in_turn = 0
         self.refused = 0
         """The requests that were refused since the process started."""
         # How long the last turns took, and how many requests they answered. Older turns count less.
@@ -126,7 +126,7 @@ class Admission:
 
     def refuse(self) -> float:
         """Counts a refused request, in this turn and in total. Returns the time for the parameter `refused_at`."""
-        self._refused += 1
+        self._refused_in_turn += 1
         self._last_refusal = self._now
         self.refused += 1
         count_refusal()
@@ -134,7 +134,7 @@ class Admission:
 
     def stops_reading(self, resume: Callable[[], None]) -> bool:
         """Whether a refused connection must stop reading. If so, a later turn calls `resume`."""
-        if self._refused <= REFUSED_PER_TURN:
+        if self._refused_in_turn <= REFUSED_PER_TURN:
             return False
         self._stopped.append(resume)
         return True
@@ -191,7 +191,7 @@ class Admission:
 
     def _next_turn(self) -> None:
         """Called by the event loop after a turn: answers queued requests, then parses bytes of other connections."""
-        self._refused = 0
+        self._refused_in_turn = 0
         if not (self._queue.size or self._stopped or self._unparsed):
             self._turn_began = 0.0
             return

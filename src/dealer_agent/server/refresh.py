@@ -232,7 +232,7 @@ class Refresher:
             log.info("stock refreshed", revision=snapshot.revision, vehicles=len(snapshot.catalogue))
 
         async with self._new_stock.take() as taken:
-            changed = [each for each in self._opened(taken) if each[0].loaded.stock != each[1].stock]
+            changed = [each for each in self._services(taken) if each[0].loaded.stock != each[1].stock]
             await _refresh_each(changed, refresh)
 
     async def _refresh_tokens(self) -> None:
@@ -250,7 +250,7 @@ class Refresher:
         async with self._new_tokens.take() as taken:
             if ALL_DEALERS in taken:
                 await self._refresh_shared_policies()
-            changed = [each for each in self._opened(taken) if each[0].loaded.tokens != each[1].tokens]
+            changed = [each for each in self._services(taken) if each[0].loaded.tokens != each[1].tokens]
             await _refresh_each(changed, refresh)
 
     async def _refresh_shared_policies(self) -> None:
@@ -288,11 +288,11 @@ class Refresher:
                 self.deliveries.forget(dealer_id)
             self._settings.update(changed)
             opened = [
-                each for each in self._opened(taken) if each[0].loaded.settings != numbers[each[0].dealer.profile.id]
+                each for each in self._services(taken) if each[0].loaded.settings != numbers[each[0].dealer.profile.id]
             ]
             await _refresh_each(opened, open_again)
 
-    def _opened(self, dealer_ids: Iterable[str]) -> list[tuple[Service, ChangeCounters]]:
+    def _services(self, dealer_ids: Iterable[str]) -> list[tuple[Service, ChangeCounters]]:
         """The services of those dealers that are opened, with their revisions in the database."""
         opened = self.dealers.opened
         return [(opened[dealer_id], self._known[dealer_id]) for dealer_id in dealer_ids if dealer_id in opened]

@@ -73,7 +73,7 @@ class CustomerActions:
 
     async def see(self, target: LinkTarget, now: datetime) -> CustomerVisit:
         """The current state of the visit. Raises StorageError and EncryptionError."""
-        return await asyncio.to_thread(self._see, target, now)
+        return await asyncio.to_thread(self._read_visit, target, now)
 
     async def cancel(self, target: LinkTarget, now: datetime, seconds: float) -> None:
         """Cancels the visit like `dealer-agent appointments cancel`, and notifies CRMs, staff and customer.
@@ -122,7 +122,7 @@ class CustomerActions:
 
         await self._write(change, now, seconds)
 
-    def _see(self, target: LinkTarget, now: datetime) -> CustomerVisit:
+    def _read_visit(self, target: LinkTarget, now: datetime) -> CustomerVisit:
         """What the page behind a link shows. `ended` says why nothing can be changed any more."""
         with self._store.read(self._dealer_id, now) as tx:
             lead = lead_details(tx, target.lead_id)

@@ -219,16 +219,16 @@ def _with_defects(target: Target, *rows: LeadDefect) -> Lead:
     return payload
 
 
-def _lead(*rows: LeadDefect) -> Request:
-    """A lead with defects."""
+def _send(*rows: LeadDefect) -> Request:
+    """Returns a function that sends a lead with these defects."""
     return lambda target: submit(target, _with_defects(target, *rows))
 
 
-async def _group(target: Target, group: int) -> Exchange:
+async def _send_group(target: Target, group: int) -> Exchange:
     """The exchange of a lead with all defects of a group that the revision knows."""
     known = requirements()
     rows = [row for name, row in OF_LEADS.items() if row.group == group and known[name].applies_to(*target.variant)]
-    return await _lead(*rows)(target)
+    return await _send(*rows)(target)
 
 
 @check_each({requirement_id: (row,) for requirement_id, row in OF_LEADS.items()})
@@ -239,20 +239,20 @@ async def _(target: Target, row: LeadDefect) -> None:
     of its own is sent.
     """
     if row.group is not None:
-        exchange = await _group(target, row.group)
+        exchange = await _send_group(target, row.group)
         try:
             listed = refusal_of(exchange).problems(target.revision)
         except Failed:
             listed = []
         if (row.pointer or f"/{row.path.replace('.', '/')}") in {pointer for pointer, _ in listed}:
             return
-    refusal_of(await _lead(row)(target))
+    refusal_of(await _send(row)(target))
 
 
 async def _group_error(target: Target) -> Refusal:
     """The error of the first group. Skips the check if the lead is accepted: other checks fail for that."""
     with skip_if_failed():
-        return refusal_of(await _group(target, 1))
+        return refusal_of(await _send_group(target, 1))
 
 
 @check("leads.refusal-code")
@@ -284,14 +284,14 @@ MALFORMED_CONSENTS = {
 async def _(target: Target, row: LeadDefect) -> None:
     # Such a consent also breaks its schema. Only the published versions say which of the two codes comes first.
     codes = (INVALID,) if target.revision.is_published else (INVALID, REQUIRED, "SCHEMA_VALIDATION_FAILED")
-    refusal_of(await _lead(row)(target)).expect_code(*codes)
+    refusal_of(await _send(row)(target)).expect_code(*codes)
 
 
 @check("leads.condition-code")
 async def _(target: Target) -> None:
     """The code is that of the revision. That such a lead is refused at all has a check of its own."""
     with skip_if_failed():
-        error = refusal_of(await _lead(OF_LEADS["leads.trade-in-condition"])(target))
+        error = refusal_of(await _send(OF_LEADS["leads.trade-in-condition"])(target))
     error.expect_code(target.revision.condition_code)
 
 
@@ -381,17 +381,17 @@ def _forbids_a_consent(exchange: Exchange) -> bool | str:
 
 def _consent(name: str, value: Any, *codes: str) -> tuple[Request, Any]:
     """A lead with this value of a member of the consent, and the codes that may answer it."""
-    return _lead(LeadDefect(f"consent.{name}", value)), code(*codes)
+    return _send(LeadDefect(f"consent.{name}", value)), code(*codes)
 
 
 judge_each(
     {
-        "consent.missing": (_lead(_without_consent), code(REQUIRED)),
+        "consent.missing": (_send(_without_consent), code(REQUIRED)),
         "consent.scope": _consent("scope", ["marketing"], REQUIRED),
         "consent.scope-absent": _consent("scope", ABSENT, REQUIRED, INVALID, *VALIDATION_CODES),
         "consent.scope-empty": _consent("scope", [], REQUIRED, INVALID, *VALIDATION_CODES),
-        "consent.null": (_lead(LeadDefect("consent", None)), code(REQUIRED, INVALID, *VALIDATION_CODES)),
-        "consent.empty": (_lead(LeadDefect("consent", {})), code(REQUIRED, INVALID, *VALIDATION_CODES)),
+        "consent.null": (_send(LeadDefect("consent", None)), code(REQUIRED, INVALID, *VALIDATION_CODES)),
+        "consent.empty": (_send(LeadDefect("consent", {})), code(REQUIRED, INVALID, *VALIDATION_CODES)),
         "consent.scope-published": _consent("scope", ["marketing"], INVALID),
         "consent.granted-at-missing": _consent("granted_at", ABSENT, INVALID, REQUIRED),
         "consent.future": _consent("granted_at", lambda target: time_at(target, 2), INVALID),
@@ -401,21 +401,21 @@ judge_each(
         "consent.unknown-channel": _consent("allowed_channels", ["email", "pigeon"], INVALID),
         "consent.unknown-member": _consent("only_on_sundays", True, INVALID),
         "consent.preferred-channel": (
-            _lead(LeadDefect("customer.preferred_contact", "phone"), LeadDefect("consent.allowed_channels", ["email"])),
+            _send(LeadDefect("customer.preferred_contact", "phone"), LeadDefect("consent.allowed_channels", ["email"])),
             code(REQUIRED),
         ),
         "consent.unreachable": (
-            _lead(LeadDefect("customer.phone", ABSENT), LeadDefect("consent.allowed_channels", ["phone"])),
+            _send(LeadDefect("customer.phone", ABSENT), LeadDefect("consent.allowed_channels", ["phone"])),
             code(REQUIRED),
         ),
         "consent.malformed-code": (
-            _lead(MALFORMED_CONSENTS["consent.granted-at-malformed"]),
+            _send(MALFORMED_CONSENTS["consent.granted-at-malformed"]),
             if_refused(code(INVALID)),
         ),
-        "consent.missing-status": (_lead(_without_consent), if_refused(status(403))),
-        "consent.invalid-status": (_lead(_expired), if_refused(_forbids_a_consent)),
+        "consent.missing-status": (_send(_without_consent), if_refused(status(403))),
+        "consent.invalid-status": (_send(_expired), if_refused(_forbids_a_consent)),
         "consent.other-defects-first": (
-            _lead(_without_consent, LeadDefect("customer.last_name", 7)),
+            _send(_without_consent, LeadDefect("customer.last_name", 7)),
             if_refused(
                 lambda exchange: (
                     (found := refusal_of(exchange).code) not in (REQUIRED, INVALID) or f"The code is {found}."

@@ -71,7 +71,7 @@ def show_file(request: ConsoleRequest) -> Response:
 
 def preview(request: ConsoleRequest) -> Response:
     """Checks a text as the service does, and shows what it would change. Nothing is stored."""
-    return _preview(request, _form_text(request), request.text("version", 50), request.text("note", LONGEST_NOTE))
+    return _preview_text(request, _form_text(request), request.text("version", 50), request.text("note", LONGEST_NOTE))
 
 
 def save(request: ConsoleRequest) -> Response:
@@ -107,7 +107,7 @@ def change(request: ConsoleRequest) -> Response:
     except ValueError as problem:
         words = f"{str(problem).capitalize()}."
         return request.page("settings_change.html", 422, setting=setting, path=path, value=value, problem=words)
-    return _preview(request, changed, current.version, f"{path} changed")
+    return _preview_text(request, changed, current.version, f"{path} changed")
 
 
 def history(request: ConsoleRequest) -> Response:
@@ -126,7 +126,7 @@ def show_number(request: ConsoleRequest) -> Response:
     return request.page("settings_number.html", number=number, version=current.version, text=_small(text), lines=lines)
 
 
-def _preview(request: ConsoleRequest, text: str, version: str, note: str) -> Response:
+def _preview_text(request: ConsoleRequest, text: str, version: str, note: str) -> Response:
     source = _source(request)
     before = source.current().text
     try:

@@ -139,7 +139,7 @@ def arrange(request: ConsoleRequest) -> Response:
         changes = VisitChanges(tx, context, _notifies(request))
         return changes.arrange(lead_id, visit_kind, time, None if rooftop is None else rooftop.name)
 
-    return _done(request, write(request, work))
+    return _show_change(request, write(request, work))
 
 
 def confirm(request: ConsoleRequest) -> Response:
@@ -183,10 +183,10 @@ def _change(request: ConsoleRequest, change: Change) -> Response:
         log_access(tx, request.actor, "console: visit changed", lead_id=visit.lead_id, leads=1)
         return change(VisitChanges(tx, context, _notifies(request)), visit)
 
-    return _done(request, write(request, work))
+    return _show_change(request, write(request, work))
 
 
-def _done(request: ConsoleRequest, changed: VisitChange) -> Response:
+def _show_change(request: ConsoleRequest, changed: VisitChange) -> Response:
     """Leads to the page where the form was. It says who was notified, and which rules the visit breaks."""
     visit = changed.visit
     if visit.status not in (CONFIRMED, CANCELLED):

@@ -149,7 +149,7 @@ class UploadServer:
             return None
         self._connections[key] += 1
         if key not in self._folders:
-            self._folders[key] = UploadFolder(account.incoming, account.limits, partial(_log, account))
+            self._folders[key] = UploadFolder(account.incoming, account.limits, partial(_log_upload, account))
         return self._folders[key]
 
     def leave(self, account: Account) -> None:
@@ -170,7 +170,7 @@ class UploadServer:
                     client.abort()
 
 
-def _log(account: Account, size: int) -> None:
+def _log_upload(account: Account, size: int) -> None:
     log.info("feed file received", dealer=account.dealer_id, feed=account.feed, bytes=size)
 
 

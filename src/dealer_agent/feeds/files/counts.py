@@ -122,7 +122,7 @@ class FileCounts:
             self._makes.add(unit.make)
             self._models.add(unit.model)
         self._check_years(unit)
-        self._check_texts(unit)
+        self._note_texts(unit)
         self._check_row_before(unit)
         if unit.vehicle_type in (UNSET, "car"):
             self._check_car(unit)
@@ -132,7 +132,7 @@ class FileCounts:
             is_odd = _YEAR_CODES.get(unit.vin[9]) != (unit.year - 1980) % 30
             self._count("Years that are not the year in the VIN", is_odd)
 
-    def _check_texts(self, unit: Unit) -> None:
+    def _note_texts(self, unit: Unit) -> None:
         """Counts texts with unfilled templates, and addresses that other models share or that name another VIN."""
         self._unfinished += _TEMPLATE.search(_text_of(unit)) is not None
         photo = unit.photos[0] if unit.photos else UNSET

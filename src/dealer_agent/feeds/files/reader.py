@@ -129,11 +129,11 @@ class _Tally:
         self.doubts: dict[str, tuple[Doubt, ...]] = {}
 
     def add(self, line: int, reading: ParsedRow, done: int) -> None:
-        self._add(line, reading)
+        self._add_row(line, reading)
         if self.on_progress is not None and self.rows % _STEP == 0:
             self.on_progress(done, self.total)
 
-    def _add(self, line: int, reading: ParsedRow) -> None:
+    def _add_row(self, line: int, reading: ParsedRow) -> None:
         """Counts one row, and keeps its unit in place of an earlier row with the same identifier."""
         self.rows += 1
         for text in reading.row_problems:
@@ -213,7 +213,7 @@ class _Tally:
         for key, outcome in self.outcomes.items():
             if outcome < 0:
                 sold.add(RowProblem(-outcome, key, "The row says that the unit is sold."))
-        warnings = self._warnings()
+        warnings = self._all_warnings()
         return ParsedFeed(
             layout=layout.name,
             encoding=encoding.removesuffix("-sig"),
@@ -241,7 +241,7 @@ class _Tally:
             return ColumnUse(columns, self.rows_with[member])
         return ColumnUse(columns, self.rows_with[member], misread.row_problems.count, misread.line, misread.example)
 
-    def _warnings(self) -> _RowProblems:
+    def _all_warnings(self) -> _RowProblems:
         """All warnings, in the order of their lines.
 
         If more than `_MOST_MISREAD` values of a member are not understood, one warning sums them up.

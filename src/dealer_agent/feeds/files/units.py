@@ -195,7 +195,7 @@ class _RowParser:
 
     def word(self, member: str, _: Feed) -> None:
         """The canonical word of a vocabulary, which is named like the member, or the text as it is."""
-        self.keep(member, canonical(member, self._word(member, 80)))
+        self.keep(member, canonical(member, self._short_text(member, 80)))
 
     def prose(self, member: str, _: Feed) -> None:
         self.keep(member, prose(self.first(member) or ""))
@@ -206,7 +206,7 @@ class _RowParser:
 
     def condition(self, member: str, _: Feed) -> None:
         """Reads the condition, from its own column or from those that say used, new or certified."""
-        text = self._word(member, 60)
+        text = self._short_text(member, 60)
         condition = find_canonical("condition", text) if text else None
         if text and condition is None:
             self.not_understood(member, text)
@@ -237,7 +237,7 @@ class _RowParser:
         texts = self.cells.get(name)
         return texts[0] if texts else None
 
-    def _word(self, name: str, limit: int) -> str:
+    def _short_text(self, name: str, limit: int) -> str:
         text = self.text(name, limit)
         if "schema.org" in text:
             text = _SCHEMA_ORG.sub("", text).removesuffix("Configuration")

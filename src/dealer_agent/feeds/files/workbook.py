@@ -273,10 +273,10 @@ class _Book:
 
     def __init__(self, archive: zipfile.ZipFile) -> None:
         self._archive = archive
-        self._sheets = self._whole(MAIN_PART, _Sheets())
+        self._main_part = self._whole(MAIN_PART, _Sheets())
         self._relations = self._whole("xl/_rels/workbook.xml.rels", _Relations())
         styles, texts = (self._relations.by_type.get(kind) for kind in ("styles", "sharedStrings"))
-        self.epoch = self._sheets.epoch
+        self.epoch = self._main_part.epoch
         self.dates: set[int] = set() if styles is None else self._whole(styles, _Styles()).dates
         self.texts: list[str] = []
         if texts is not None:
@@ -291,7 +291,7 @@ class _Book:
 
     def sheets(self) -> list[str]:
         """The parts of the visible sheets."""
-        return list(dict.fromkeys(self._relations.by_id[each] for each in self._sheets.visible))
+        return list(dict.fromkeys(self._relations.by_id[each] for each in self._main_part.visible))
 
     def rows(self, name: str) -> Iterator[Row]:
         """The rows of a sheet, up to the last one with a value."""

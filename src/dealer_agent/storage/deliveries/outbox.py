@@ -232,9 +232,9 @@ RESCHEDULE = (
     update(outbox).where(HELD).values(_ENDED | {"due_at": bindparam("next_due"), "problem": bindparam("words")})
 )
 
-_GIVE_UP = update(outbox).where(HELD).values(_ENDED | {"settled_at": bindparam("at"), "problem": bindparam("words")})
-GIVE_UP = _GIVE_UP.values(state="undeliverable")
-DROP = _GIVE_UP.values(state="dropped", document=None)
+_UNSENT = update(outbox).where(HELD).values(_ENDED | {"settled_at": bindparam("at"), "problem": bindparam("words")})
+GIVE_UP = _UNSENT.values(state="undeliverable")
+DROP = _UNSENT.values(state="dropped", document=None)
 RELEASE = update(outbox).where(HELD).values(_ENDED | {"attempts": outbox.c.attempts - 1})
 
 FOLLOW_ANOTHER = (

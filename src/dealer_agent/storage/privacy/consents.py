@@ -208,19 +208,19 @@ class MissingTexts:
 
     def __init__(self) -> None:
         # By lead id, the number of its first event whose text is gone.
-        self._first: dict[str, int] = {}
+        self._first_of_lead: dict[str, int] = {}
 
     def see(self, event: Mapping[Any, Any], body: bytes | None) -> None:
         """Notes an event. `body` is None if it is neither in the chain nor kept as proof."""
         if event["kind"] in (ERASED, DISPOSED):
-            self._first.pop(event["lead_id"], None)
+            self._first_of_lead.pop(event["lead_id"], None)
         elif event["commitment"] and body is None:
-            self._first.setdefault(event["lead_id"], event["number"])
+            self._first_of_lead.setdefault(event["lead_id"], event["number"])
 
     @property
     def first(self) -> int | None:
         """The number of the first event whose text is missing."""
-        return min(self._first.values(), default=None)
+        return min(self._first_of_lead.values(), default=None)
 
 
 TEXT_MISSING = "its text is gone, and no erasure of its lead follows"

@@ -287,7 +287,7 @@ def dispose(
             if not any(disposable(tx, **limits)):
                 break
         with store.lock(dealer_id, now) as tx:
-            done = _dispose(tx, **limits)
+            done = _dispose_some(tx, **limits)
         total = Disposed(total.leads + done.leads, total.consents + done.consents)
         if max(done) < MOST_LEADS:
             break
@@ -304,7 +304,7 @@ def disposable(tx: Transaction, *, leads_unused_since: datetime, consents_before
     return Disposed(leads=unused, consents=consents)
 
 
-def _dispose(tx: Transaction, *, leads_unused_since: datetime, consents_before: datetime) -> Disposed:
+def _dispose_some(tx: Transaction, *, leads_unused_since: datetime, consents_before: datetime) -> Disposed:
     """Deletes by age the customer data of up to MOST_LEADS leads, and up to MOST_LEADS consents."""
     lead_ids = list(tx.execute(FIND_UNUSED, {"since": leads_unused_since, "now": tx.now}).scalars())
     if lead_ids:
