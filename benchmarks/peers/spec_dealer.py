@@ -3,7 +3,7 @@
     python -m uvicorn --factory benchmarks.peers.spec_dealer:app --port 8123
 
 It shares no code with this project, and decides differently where the specification leaves something open: errors over
-JSON-RPC have the status 200, a body that is not JSON has the status 400, an unknown VIN in a lead is not an error, unknown
+JSON-RPC have the status 200, a body that is not JSON has the status 400, an unknown VIN in a lead is accepted, unknown
 members are refused in a search only, and revision 0.1.0 has a card and a base address of its own.
 """
 
