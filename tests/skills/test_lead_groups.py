@@ -37,7 +37,7 @@ class SampleFailureError(Exception):
 
 
 class Group:
-    """Jobs that the writer takes as one group."""
+    """Writes that the writer takes as one group."""
 
     def __init__(self, intake: IntakeSetup) -> None:
         self._desk = intake
