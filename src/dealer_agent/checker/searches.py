@@ -142,6 +142,20 @@ async def word_of(target: Target, name: str, most: int = PAGE) -> str:
     return skip_unless(word, f"No two listings have clearly different values of {member}.")
 
 
+async def two_words_of(target: Target, name: str) -> Case:
+    """A filter by two words: a usual one, and one that is clearly different. Skips the check if the stock has none."""
+    member = WORD_FILTERS[name]
+    first = await word_of(target, name, PAGE // 2)
+    others = [
+        each
+        for each in await target.listings()
+        if isinstance(each.get(member), str) and are_clearly_different(member, each[member], first)
+    ]
+    second = typical_value(member, others, PAGE // 2) or str(others[0][member])
+    words = [first, second]
+    return {name: words}, lambda each: word_matches(member, words, each)
+
+
 async def end_of(target: Target, name: str) -> int:
     """A minimum or maximum that some listings match and others do not: the value of a listing.
 

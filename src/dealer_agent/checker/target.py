@@ -6,7 +6,7 @@ An interface is a URL with its binding and its revision.
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 from uuid import UUID
 
@@ -296,6 +296,15 @@ class Target:
                 totals[total] = None
             if not listings or len(all_listings) >= min(len(all_listings) if total is None else total, MOST_LISTINGS):
                 return all_listings, list(totals)
+
+
+def other_interface(target: Target) -> Target:
+    """The other interface of the card. It has its own exchanges, so that no answer of the first is taken for its own.
+
+    Skips the check if the card has one interface.
+    """
+    others = [each for each in target.card.interfaces if each != target.interface]
+    return replace(target, interface=skip_unless(others, "The card has one interface.")[0], exchanges=[])
 
 
 def asking(

@@ -1,16 +1,15 @@
 """Checks that both interfaces of a card give the same answers: it asks one of them what the run asked the other."""
 
-from dataclasses import replace
 from typing import Any
 
 from dealer_agent.checker.check import check
 from dealer_agent.checker.exchange import Exchange, at, dicts
 from dealer_agent.checker.fields import SORTS
 from dealer_agent.checker.oracle import VOLATILE, differ, sort_values
-from dealer_agent.checker.outcome import Failed, expect, skip_unless
+from dealer_agent.checker.outcome import Failed, expect
 from dealer_agent.checker.reply import data_of, is_answered, refusal_of
 from dealer_agent.checker.searches import key_of, shown
-from dealer_agent.checker.target import LEAD, Target
+from dealer_agent.checker.target import LEAD, Target, other_interface
 from dealer_agent.protocol.skill import EXTENSION_SKILLS
 
 MOST_ASKED = 60
@@ -56,12 +55,8 @@ def _difference(one: Exchange, other: Exchange, payload: Any) -> str | None:
 
 @check("bindings.same-answers", last=True)
 async def _(target: Target) -> None:
-    """The same requests go to both interfaces of the card, and their answers are compared.
-
-    The second target keeps its own exchanges, so that no answer is taken from the first.
-    """
-    others = [each for each in target.card.interfaces if each != target.interface]
-    twin = replace(target, interface=skip_unless(others, "The card has one interface.")[0], exchanges=[])
+    """The same requests go to both interfaces of the card, and their answers are compared."""
+    twin = other_interface(target)
     for payload in _requests(target):
         one, other = await target.send(payload), await twin.send(payload)
         wrong = _difference(one, other, payload)

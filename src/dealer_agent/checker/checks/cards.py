@@ -26,6 +26,8 @@ Entry = dict[str, Any]
 
 CAMEL_CASE = ("supportedInterfaces", "defaultInputModes", "defaultOutputModes", "documentationUrl", "securitySchemes")
 SNAKE_CASE = ("supported_interfaces", "default_input_modes", "default_output_modes", "documentation_url")
+OF_INTERFACE_IN_CAMEL_CASE = ("protocolBinding", "protocolVersion")
+OF_INTERFACE_IN_SNAKE_CASE = ("protocol_binding", "protocol_version")
 NOT_MODIFIED = 304
 ORIGIN = "https://shopping.example"
 
@@ -74,8 +76,12 @@ def _are_media_types(modes: Any) -> bool:
 
 
 def _has_one_spelling(card: FetchedCard) -> bool | str:
-    other = CAMEL_CASE if card.revision.snake_case else SNAKE_CASE
+    is_snake = card.revision.snake_case
+    other = CAMEL_CASE if is_snake else SNAKE_CASE
+    other_of_interface = OF_INTERFACE_IN_CAMEL_CASE if is_snake else OF_INTERFACE_IN_SNAKE_CASE
+    interfaces = dicts(card.content.get("supported_interfaces" if is_snake else "supportedInterfaces"))
     present = [each for each in other if each in card.content]
+    present += [each for each in other_of_interface if any(each in entry for entry in interfaces)]
     return not present or f"The card has {', '.join(present)}, which another revision has."
 
 

@@ -18,7 +18,17 @@ from dealer_agent.checker.fields import (
 )
 from dealer_agent.checker.forms import array_of, whole_number
 from dealer_agent.checker.outcome import Judgement, Skipped, expect, skip_if_failed, skip_unless
-from dealer_agent.checker.searches import Case, end_of, expect_number, filter_of, number_of, numbers, shown, word_of
+from dealer_agent.checker.searches import (
+    Case,
+    end_of,
+    expect_number,
+    filter_of,
+    number_of,
+    numbers,
+    shown,
+    two_words_of,
+    word_of,
+)
 from dealer_agent.checker.target import Listing, Target
 from dealer_agent.protocol.vehicle import FIELDS
 
@@ -85,13 +95,19 @@ async def _(target: Target, name: str) -> None:
 
 @check_each(by_id("facets-filter", (*WORD_FILTERS, *RANGE_FILTERS, *TRUE_FILTERS, *EXACT_FILTERS, "query")))
 async def _(target: Target, name: str) -> None:
-    """The counts of a facet that counts all vehicles add up to the number of listings that match the filter."""
-    filters, matches = await (_query(target) if name == "query" else filter_of(target, name))
+    """The counts of a facet that counts all vehicles add up to the number of listings that match the filter.
+
+    A list has one word, and then two.
+    """
+    cases = [await (_query(target) if name == "query" else filter_of(target, name))]
+    if name in WORD_FILTERS:
+        cases.append(await two_words_of(target, name))
     facet = await facet_of_all(target)
-    counts = counts_of((await target.ask("inventory.facets", filters=filters)).get(facet, []))
-    if counts is None:
-        raise Skipped(f"{facet} is malformed.")
-    await expect_number(target, sum(counts.values()), filters, matches)
+    for filters, matches in cases:
+        counts = counts_of((await target.ask("inventory.facets", filters=filters)).get(facet, []))
+        if counts is None:
+            raise Skipped(f"{facet} is malformed.")
+        await expect_number(target, sum(counts.values()), filters, matches)
 
 
 async def _query(target: Target) -> Case:

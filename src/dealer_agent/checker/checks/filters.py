@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from dealer_agent.checker.check import check, check_each, judge_each
-from dealer_agent.checker.differences import LONGEST_WORD, are_clearly_different, tokens, typical_value
+from dealer_agent.checker.differences import LONGEST_WORD, are_clearly_different, tokens
 from dealer_agent.checker.exchange import dicts
 from dealer_agent.checker.fields import EXACT_FILTERS, RANGE_FILTERS, TRUE_FILTERS, WORD_FILTERS, by_id, may_be_unknown
 from dealer_agent.checker.oracle import matcher
@@ -26,7 +26,7 @@ from dealer_agent.checker.searches import (
     numbers,
     search,
     shown,
-    word_matches,
+    two_words_of,
     word_of,
 )
 from dealer_agent.checker.target import PAGE, Listing, Target, asking
@@ -51,17 +51,8 @@ async def _(target: Target, name: str) -> None:
 
 @check_each(by_id("filter-list", WORD_FILTERS))
 async def _(target: Target, name: str) -> None:
-    """A list of two words finds the vehicles of both: a usual word, and one that is clearly different."""
-    member = WORD_FILTERS[name]
-    first = await word_of(target, name, PAGE // 2)
-    others = [
-        each
-        for each in await target.listings()
-        if isinstance(each.get(member), str) and are_clearly_different(member, each[member], first)
-    ]
-    second = typical_value(member, others, PAGE // 2) or str(others[0][member])
-    words = [first, second]
-    await expect_matching(target, {name: words}, lambda each: word_matches(member, words, each))
+    """A list of two words finds the vehicles of both."""
+    await expect_matching(target, *await two_words_of(target, name))
 
 
 @check_each(by_id("range-absent", (name for name, member in RANGE_FILTERS.items() if may_be_unknown(member))))

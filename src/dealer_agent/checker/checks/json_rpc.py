@@ -69,7 +69,9 @@ def _repeats_id(exchange: Exchange) -> bool | str:
     sent, returned = at(exchange.request_json, "id"), exchange.json.get("id")
     # Ids of other types, and documents that are not calls, have checks of their own. JSON has one number for 1 and 1.0.
     good = type(sent) not in (str, int) or (returned == sent and isinstance(returned, str) == isinstance(sent, str))
-    good = good or returned is None
+    # Without an id, the agent says that it could not read the call, or not even the message of HTTP.
+    unread = exchange.status != 200 or at(exchange.json, "error.code") in (PARSE_ERROR, INVALID_REQUEST)
+    good = good or (returned is None and ("id" not in exchange.json or unread))
     return good or f"The call has the id {sent!r:.100}, the response {returned!r:.100}."
 
 

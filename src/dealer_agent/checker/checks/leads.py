@@ -32,7 +32,7 @@ from dealer_agent.checker.reply import (
     payload_of,
     refusal_of,
 )
-from dealer_agent.checker.target import Request, Target
+from dealer_agent.checker.target import Request, Target, other_interface
 from dealer_agent.checker.visit_times import Span
 
 UNKNOWN_VIN = "ZZZZZZ00000000000"
@@ -302,6 +302,17 @@ each_of(
     },
 )
 each_of(_sent_again, {"idempotency.same-lead": _same("data.lead_id")})
+
+
+@check("idempotency.other-interface")
+async def _(target: Target) -> None:
+    """The dealer stores no second lead: the lead has the key of the first."""
+    first = data_of(await _accepted_first(target))
+    exchange = await submit(other_interface(target), keyed(target))
+    lead_id = data_of(exchange).get("lead_id")
+    expect(lead_id == first.get("lead_id"), f"The lead is {first.get('lead_id')!r}, and {lead_id!r} there.", exchange)
+
+
 each_of(_submitted_later, {"idempotency.submitted-at": _same("data.lead_id")})
 
 

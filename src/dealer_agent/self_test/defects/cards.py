@@ -78,6 +78,13 @@ card("cards.version", lambda node: node.update(version=1))
 card("cards.provider", lambda node: node["provider"].update(url="www.example.com"))
 card("cards.documentation", lambda node: node.update(documentationUrl=f"{LISTENS_AT}/nowhere"))
 card("cards.spelling", lambda node: node.update(default_input_modes=[]))
+card(
+    "cards.spelling",
+    lambda node: [each.update(protocolBinding=each.pop("protocol_binding")) for each in node["supported_interfaces"]],
+    OF_0_1_0,
+    name="cards.spelling.interfaces",
+    revision="0.1.0",
+)
 card("cards.interface-url", another_interface("/grpc"))
 card("cards.interface-binding", another_interface(f"{LISTENS_AT}/other", None))
 card("cards.interface-version", another_interface(f"{LISTENS_AT}/grpc", version="0.3"))

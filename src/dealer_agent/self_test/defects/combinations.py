@@ -147,6 +147,13 @@ answers(
     lambda call: call.is_rpc and call.skill == FACETS,
 )
 
+answers(
+    "json-rpc.id-everywhere",
+    lambda answer: answer.with_document(lambda document: document.update(id=None) if "error" in document else None),
+    lambda call: call.is_rpc and call.skill == VEHICLE and "id" in call.document,
+    name="json-rpc.id-everywhere.null",
+)
+
 # Details and facets
 
 

@@ -60,6 +60,17 @@ for _name in FACET_NAMES:
 for _name in (*LISTS, *ENDS, *OTHERS):
     broken(f"facets-filter.{id_of(_name)}")(changes(FACETS, _filtered(_name), _many_more))
 
+
+def _first_alone(payload: dict[str, Any]) -> dict[str, Any]:
+    """The request with the first of two conditions."""
+    return payload | {"filters": {"condition": payload["filters"]["condition"][:1]}}
+
+
+def _two_conditions(members: Members) -> bool:
+    return isinstance(words := only_filter(members, "condition"), list) and len(words) == 2
+
+
+broken("facets-filter.condition", name="facets-filter.condition.two")(reads(FACETS, _two_conditions, _first_alone))
 broken("facet.makes", name="facet.makes.left-out")(changes(FACETS, _whole, lambda facets: facets["makes"].pop(0)))
 broken("facets.type-only")(refuses(FACETS, exactly({})))
 broken("facets.empty-filters")(reads(FACETS, exactly({"filters": {}}), lambda _: {"filters": {"condition": ["used"]}}))

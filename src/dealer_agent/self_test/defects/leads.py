@@ -281,6 +281,12 @@ accepts(
     "idempotency.key-too-long", pops("idempotency_key"), lambda payload: payload.get("idempotency_key") == "k" * 129
 )
 answers("idempotency.same-lead", of_retry(lambda data: data.update(lead_id="lead-2")), is_retry)
+answers(
+    "idempotency.other-interface",
+    lambda answer: answer.with_document(lambda document: document.update(task={"id": "1", **document.pop("message")})),
+    lambda call: call.skill == "lead.submit" and is_keyed(call.payload) and not call.is_rpc and not is_retry(call),
+    binding="JSONRPC",
+)
 answers("idempotency.same-status", of_retry(lambda data: data.update(status="rejected")), is_retry)
 answers("idempotency.same-answer", of_retry(lambda data: data.update(dealer={"name": "Another"})), is_retry)
 answers(
