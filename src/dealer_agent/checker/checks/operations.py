@@ -162,6 +162,7 @@ judge_each(
         "versions.absent": (_with(VERSION, ""), _is_answered),
         "versions.absent-published": (_with(VERSION, ""), _is_answered),
         "versions.later-minor": (_with(VERSION, "1.7"), _is_answered),
+        "versions.patch": (_with(VERSION, "1.0.1"), _is_answered),
         "versions.unknown": (_with(VERSION, UNKNOWN_VERSION), refused),
         "versions.legacy": (_with(VERSION, "0.3"), refused),
         "versions.absent-next": (_with(VERSION, ""), number(-32009)),

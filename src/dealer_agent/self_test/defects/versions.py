@@ -33,6 +33,7 @@ def as_current(call: Call) -> Call:
 answers("versions.absent", refused, of_version(None))
 answers("versions.absent-published", refused, of_version(None))
 answers("versions.later-minor", refused, of_version("1.7"))
+answers("versions.patch", refused, of_version("1.0.1"))
 calls("versions.unknown", as_current, of_version(UNKNOWN_VERSION))
 answers("versions.unknown-status", with_status(422), of_version(UNKNOWN_VERSION))
 answers("versions.unknown-number", error(lambda node: node.update(code=-32600)), of_version(UNKNOWN_VERSION))
