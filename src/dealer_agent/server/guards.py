@@ -70,13 +70,13 @@ class Count(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class IncomingRequest:
-    """A POST to a binding: what arrived, and what the guards have found out.
+    """A request to a binding: what arrived, and what the guards have found out.
 
     `headers` have lower-case names. `fields` has the last header of each name. The ULID in `line` is the id of the
     response, of its error and of its log line. `counts_apart`: the rates count the caller, and not its IP address.
     `uncounted` and `unchecked_nonce` wait for what machines share. `span` is open if traces are on. `path` is as it
     was sent. `signature` is that of the caller, if it has signed the request.
-    Without `is_traced`, there is no span.
+    Without `is_traced`, there is no span. `method` is that of the request: only `/mcp` has another one than POST.
     """
 
     binding: Binding
@@ -91,6 +91,7 @@ class IncomingRequest:
     decoded: tuple[bytes, Request | ProtocolError | TaskPage] | None = None
     uncounted: tuple[Count, ...] = ()
     span: "Span | None" = None
+    method: str = "POST"
     is_traced: InitVar[bool] = True
     started: float = field(init=False)
     line: RequestLine = field(init=False)
@@ -127,7 +128,7 @@ class IncomingRequest:
         authority = self.fields.get(b"host", b"").decode("latin-1").lower()
         scheme = "https" if self.service.settings.service.public_url.startswith("https") else "http"
         return signature_base.SignableRequest(
-            "POST", authority, self.path.decode("latin-1"), self.query.decode("latin-1"), self.headers, scheme
+            self.method, authority, self.path.decode("latin-1"), self.query.decode("latin-1"), self.headers, scheme
         )
 
     @property
