@@ -98,6 +98,8 @@ def test_an_agent_that_signs_continues_a_stream_that_broke(opened: Dealership) -
     assert post(opened, answer_to(question, email=True), OLD, headers=headers).status_code == 202
     continued = Stream(opened, session, None, last_event_id=event_id, **signed)
     assert continued.event()[1]["result"]["structuredContent"]["status"] == "received"
-    assert Stream(opened, session, None, last_event_id=event_id, **signed).whole()["error"]["message"].startswith("AUTH")
+    assert (
+        Stream(opened, session, None, last_event_id=event_id, **signed).whole()["error"]["message"].startswith("AUTH")
+    )
     with closing(sqlite3.connect(opened.folder / DATABASE)) as database:
         assert database.execute("SELECT caller FROM leads").fetchall() == [(ORIGIN,)]
