@@ -68,15 +68,29 @@ class Count(NamedTuple):
     refuses: bool
 
 
-@dataclass(slots=True, eq=False)
-class IncomingRequest:
+class _Undecided:
+    """What holds for a request until a guard finds out something else. It is not stored for each of them."""
+
+    call_id: bytes = b"null"
+    media_type: str = JSON
+    decoded: tuple[bytes, Request | ProtocolError | TaskPage] | None = None
+    uncounted: tuple[Count, ...] = ()
+    span: "Span | None" = None
+    caller: Caller = ANONYMOUS
+    policy: Policy = ALLOWED
+    counts_apart: bool = False
+    signature: Verified | None = None
+    unchecked_nonce: bytes | None = None
+
+
+@dataclass(eq=False)
+class IncomingRequest(_Undecided):
     """A request to a binding: what arrived, and what the guards have found out.
 
     `headers` have lower-case names. `fields` has the last header of each name. The ULID in `line` is the id of the
     response, of its error and of its log line. `counts_apart`: the rates count the caller, and not its IP address.
-    `uncounted` and `unchecked_nonce` wait for what machines share. `span` is open if traces are on. `path` is as it
-    was sent. `signature` is that of the caller, if it has signed the request.
-    Without `is_traced`, there is no span. `method` is that of the request: only `/mcp` has another one than POST.
+    `uncounted` and `unchecked_nonce` wait for what machines share. `span` is open if traces are on and `is_traced` is
+    set. `path` is as it was sent. Only `/mcp` has another `method`. `signature` is that of the caller, if it signed.
     """
 
     binding: Binding
@@ -86,22 +100,12 @@ class IncomingRequest:
     peer: str | None
     path: bytes = b""
     query: bytes = b""
-    call_id: bytes = b"null"
-    media_type: str = JSON
-    decoded: tuple[bytes, Request | ProtocolError | TaskPage] | None = None
-    uncounted: tuple[Count, ...] = ()
-    span: "Span | None" = None
     method: str = "POST"
     is_traced: InitVar[bool] = True
     started: float = field(init=False)
     line: RequestLine = field(init=False)
     vocabulary: Vocabulary = field(init=False)
     address: str = field(init=False)
-    caller: Caller = field(default=ANONYMOUS, init=False)
-    policy: Policy = field(default=ALLOWED, init=False)
-    counts_apart: bool = field(default=False, init=False)
-    signature: Verified | None = field(default=None, init=False)
-    unchecked_nonce: bytes | None = field(default=None, init=False)
     body: bytes = field(init=False)
     cost: int = field(init=False)
     is_lead: bool = field(init=False)
