@@ -27,7 +27,7 @@ from dealer_agent.http_signatures.errors import SignatureRefused
 from dealer_agent.http_signatures.keys import PrivateKey
 from dealer_agent.http_signatures.origin import parse_origin
 from dealer_agent.http_signatures.signature_base import Component, SignableRequest
-from dealer_agent.http_signatures.web_bot_auth import UnknownKeys, Verified, check_body, check_lead, verify_request
+from dealer_agent.http_signatures.web_bot_auth import UnknownKeys, Verified, check_body, check_coverage, verify_request
 
 pytestmark = pytest.mark.requirement("signed-requests", "signed-leads", "wrong-signature")
 WHOLE: list[Component] = [("@authority", {}), ("signature-agent", {})]
@@ -48,7 +48,7 @@ def refused(request: SignableRequest, now: float = NOW) -> str:
 
 def test_a_lead_that_our_signer_signs_is_that_of_its_agent() -> None:
     found = verified(lead())
-    check_lead(found)
+    check_coverage(found)
     check_body(found, BODY)
     assert (found.origin, found.thumbprint, found.accepted_until) == (ORIGIN, KEY.thumbprint, NOW + 60 + 60)
     assert found.nonce
@@ -252,7 +252,7 @@ def test_a_signature_that_does_not_cover_the_lead_is_refused(
 ) -> None:
     found = verified(signed(components, **parameters))
     with pytest.raises(SignatureRefused) as error:
-        check_lead(found)
+        check_coverage(found)
     assert error.value.reason == reason
 
 
@@ -261,7 +261,7 @@ def test_a_signature_that_does_not_cover_the_lead_is_refused(
 )
 def test_a_lead_needs_digest_target_and_nonce(lacks: dict[str, Any]) -> None:
     with pytest.raises(SignatureRefused):
-        check_lead(verified(lead())._replace(**lacks))
+        check_coverage(verified(lead())._replace(**lacks))
 
 
 def test_a_body_that_does_not_match_its_digest_is_refused() -> None:
@@ -347,7 +347,7 @@ def test_no_mutated_signature_is_accepted() -> None:
             found = verify_request(with_headers(mutated), NOW, known)
             outcomes.add("anonymous" if found is None else type(found).__name__)
             if isinstance(found, Verified):
-                check_lead(found)
+                check_coverage(found)
                 check_body(found, BODY)
                 pytest.fail(f"accepted: {mutated}")
         except SignatureRefused as error:

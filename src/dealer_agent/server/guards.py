@@ -24,7 +24,7 @@ from dealer_agent.callers.access_token import TokenRefused
 from dealer_agent.callers.policy import ALLOWED, LEADS_A_DAY
 from dealer_agent.http_signatures import signature_base
 from dealer_agent.http_signatures.errors import SignatureRefused
-from dealer_agent.http_signatures.web_bot_auth import Verified, check_body, check_lead
+from dealer_agent.http_signatures.web_bot_auth import Verified, check_body, check_coverage
 from dealer_agent.protocol.envelope import LEAD, Request
 from dealer_agent.protocol.errors import AuthRequired, Forbidden, ProtocolError, UnsupportedSkill, VersionNotSupported
 from dealer_agent.protocol.ids import new_ulid
@@ -349,12 +349,12 @@ def check_skill(incoming: IncomingRequest) -> None:
 def check_skill_caller(incoming: IncomingRequest) -> None:
     """Refuses an anonymous caller of a skill that is closed to such callers (401), and a known one without right (403).
 
-    The signature of a lead, and of a request about one, must cover all of it (401).
+    A signature must cover all of a request that acts for its caller (401).
     """
     skill = incoming.request.skill
-    if (skill.is_lead or skill.is_after_lead) and incoming.signature is not None:
+    if skill.acts_for_caller and incoming.signature is not None:
         try:
-            check_lead(incoming.signature)
+            check_coverage(incoming.signature)
         except SignatureRefused as refused:
             raise refuse_signature(incoming, refused) from None
     refusal = skill_refusal(incoming, skill)
