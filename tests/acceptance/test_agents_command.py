@@ -1,6 +1,7 @@
 """`dealer-agent agents` as a person at the dealership and the operator of an installation see it."""
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,15 @@ def test_a_policy_is_set_shown_with_its_reason_and_forgotten(folder: Path) -> No
     assert AGENT not in states(folder)
     assert [each["state"] for each in agents(folder, "show", AGENT)["history"]] == ["forget", "block", "quarantine"]
     assert "no policy of its own" in command_here("agents", "forget", AGENT, "--dir", folder).stderr
+
+
+def test_a_client_id_that_has_characters_of_the_shell_is_quoted_in_the_commands(folder: Path) -> None:
+    """The id of a client may be a text that the client has chosen."""
+    agent = "https://login.example#https://host.example/$(reboot);'`x`"
+    succeed_here("agents", "quarantine", agent, "--dir", folder)
+    text = succeed_here("agents", "show", agent, "--dir", folder)
+    commands = [shlex.split(line) for line in text.splitlines() if line.startswith("  dealer-agent agents")]
+    assert [agent in words for words in commands] == [True] * 5
 
 
 def test_a_limit_has_skills_rates_and_leads_a_day(folder: Path) -> None:

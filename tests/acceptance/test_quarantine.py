@@ -14,6 +14,7 @@ import pytest
 from tests.acceptance.asking import asked, lead
 from tests.acceptance.dealers import stocked_dealer
 from tests.acceptance.running import command_here, eventually, serving, succeed_here
+from tests.delivery.receivers import MailReceiver, always, receiving_mail
 
 from dealer_agent.alerts.observing_agents import observe_agents
 from dealer_agent.alerts.rules import AlertMessage
@@ -51,7 +52,11 @@ def commands_of_the_mail(folder: Path) -> dict[str, list[str]]:
     with Store.open(settings.database_url, settings.cipher) as store, store.read(settings.dealer.id, now) as tx:
         (seen,) = observe_agents(tx, watch.agents)["leads_quarantined"]
     state = AlertState("leads_quarantined", seen_at=now, started_at=now, **seen._asdict())
-    text = mail_text(AlertMessage("change", started=(state,)), watch.receivers.sender).text
+    return commands_in(mail_text(AlertMessage("change", started=(state,)), watch.receivers.sender).text)
+
+
+def commands_in(text: str) -> dict[str, list[str]]:
+    """The commands in a mail, by their first two words."""
     lines = (line.strip() for line in text.splitlines())
     found = [shlex.split(line)[1:] for line in lines if line.startswith("dealer-agent ")]
     return {" ".join(words[:2]): words for words in found}
@@ -92,6 +97,48 @@ def test_a_stranger_is_quarantined_and_a_person_lets_it_through_with_what_the_ma
         eventually("the next lead is in the list", another_arrives, every=1)
     entries = [(each["what"], each["lead_id"]) for each in json_of(folder, "accesses", "list")]
     assert ("leads release", first["lead_id"]) in entries
+
+
+STAFF = """
+[rooftops.deliver]
+notify = ["staff@example.com"]
+
+[mail]
+host = "127.0.0.1"
+port = {port}
+security = "none"
+from_address = "store@example.com"
+"""
+
+
+def test_three_commands_of_the_mail_about_a_lead_lead_from_quarantine_to_release(tmp_path: Path) -> None:
+    """The dealer types only what the mail to the staff about the first lead of a stranger has."""
+    with receiving_mail(MailReceiver(always("take"))) as mails:
+        # The last rooftop of the file has these settings.
+        folder = stocked_dealer(tmp_path / "my store", STAFF.format(port=mails.port))
+        with serving(folder) as running:
+            asked(running.url, "lead.submit", **lead(1, vehicle_of_interest={"stock": "F1"}))
+            (first,) = eventually("the staff get the mail", lambda: texts_of(mails))
+            commands = commands_in(first)
+            succeed_here(*commands["agents quarantine"])
+            numbers = count(2)
+
+            def one_waits() -> Any:
+                asked(running.url, "lead.submit", **lead(next(numbers), vehicle_of_interest={"stock": "F1"}))
+                return json_of(folder, "leads", "quarantined")
+
+            (waits,) = eventually("the leads wait", one_waits, every=1)
+            assert waits["id"] in succeed_here(*commands["leads quarantined"])
+            assert "1 lead released" in succeed_here(*commands["leads release"])
+            (released,) = eventually("the staff get the lead", lambda: texts_of(mails, "It waited in quarantine since"))
+            assert waits["id"] in released
+            succeed_here(*commands_in(released)["agents allow"])
+            assert json_of(folder, "agents", "show", "anonymous")["state"] == "allow"
+
+
+def texts_of(mails: MailReceiver, words: str = "") -> list[str]:
+    """The texts of the mails that have these words."""
+    return [text for mailed in list(mails.taken) if words in (text := mailed.message.get_content())]
 
 
 def test_a_refused_lead_says_who_refused_it_and_why_and_an_unknown_one_is_named(tmp_path: Path) -> None:

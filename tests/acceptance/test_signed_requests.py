@@ -12,14 +12,17 @@ from typing import Any
 
 import httpx
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.acceptance.asking import body, lead
 from tests.acceptance.dealers import stocked_dealer
 from tests.acceptance.known_agent import LOCAL_DIRECTORIES
 from tests.acceptance.running import Running, command_here, eventually, serving
+from tests.http_signatures.test_foreign_signers import node
 from tests.servers.key_directory import KeyDirectory, key_directory, new_key
 from tests.soak import SQLITE_FIRST
 from tests.storage.databases import fresh_schema
 
+from dealer_agent.http_signatures.keys import encode
 from dealer_agent.http_signatures.signing import RequestSigner
 
 
@@ -130,3 +133,26 @@ def test_a_signed_request_that_is_sent_again_is_refused_at_every_worker(service:
     with ThreadPoolExecutor(8) as threads:
         sent = list(threads.map(lambda _: service.post(SEARCH, headers).status_code, range(16)))
     assert sorted(sent) == [200] + [401] * 15
+
+
+@pytest.mark.requirement("signed-requests", "signed-leads")
+def test_a_lead_that_a_package_of_npm_has_signed_belongs_to_its_agent(service: Signed) -> None:
+    content, key = encoded("lead.submit", **lead(3)), service.directory.signer.key
+    assert isinstance(key.key, Ed25519PrivateKey)
+    parts = ({"name": "@method"}, {"name": "@authority"}, {"name": "@path"}, {"name": "content-digest"})
+    headers = node(
+        "sign",
+        url=f"{service.running.url}/message:send",
+        jwk=key.jwk | {"d": encode(key.key.private_bytes_raw())},
+        created=int(time()),
+        headers={"signature-agent": f'"{service.directory.origin}"'},
+        components=[*parts, {"name": "signature-agent"}],
+        body=content.decode(),
+    )
+    response = service.post(content, {"content-type": "application/json", **headers})
+    assert response.status_code == 200, response.text
+    lead_id = response.json()["message"]["parts"][0]["data"]["data"]["lead_id"]
+    where: tuple[str | Path, ...] = ("--json", "--dir", service.running.folder)
+    shown = command_here("leads", "show", lead_id, *where, cwd=None, **service.environment)
+    assert json.loads(shown.stdout)["caller"] == service.directory.origin
+    assert reason_of(service.post(content, {"content-type": "application/json", **headers})) == "replayed"

@@ -3,6 +3,7 @@
 import pytest
 
 from dealer_agent.callers.caller import LONGEST_IDENTITY, read_identity
+from dealer_agent.callers.issuer import LONGEST_CLIENT, LONGEST_ISSUER
 
 pytestmark = pytest.mark.outside_protocol("commands")
 
@@ -18,6 +19,9 @@ pytestmark = pytest.mark.outside_protocol("commands")
         "https://xn--bcher-kva.example",
         "https://login.example#shopping-agent",
         "https://login.example/realms/a#shopping-agent",
+        "https://" + "a" * (LONGEST_ISSUER - 8) + "#" + "b" * LONGEST_CLIENT,
+        "http://127.0.0.1:8080#shopping-agent",
+        "https://login_server.example#https://host.example/client?a=1&b='$(2)'",
         "token:01KE7AQ2N0V5X3J8R6T4Y9W1ZA",
     ],
 )
@@ -43,7 +47,9 @@ def test_an_identity_is_an_origin_a_token_or_the_client_of_an_issuer(identity: s
         ("https://agent.example:99999", "must be an https origin"),
         ("https://login.example#", "must end with the id of a client"),
         ("https://login.example#a b", "must end with the id of a client"),
-        ("https://" + "a" * LONGEST_IDENTITY, "at most 500 characters"),
+        ("https://#client", "must be an https origin"),
+        ("ftp://login.example#client", "write an origin such as"),
+        ("https://" + "a" * LONGEST_IDENTITY, f"at most {LONGEST_IDENTITY} characters"),
     ],
 )
 def test_another_text_is_refused_with_advice(text: str, advice: str) -> None:

@@ -16,7 +16,7 @@ from dealer_agent.client import DealerAgent, HttpExchange, Retries, Signer, erro
 from dealer_agent.http_signatures.directory import directory_document, stored_key_set
 from dealer_agent.http_signatures.keys import private_key_of
 from dealer_agent.http_signatures.signature_base import SignableRequest
-from dealer_agent.http_signatures.web_bot_auth import Verified, check_body, check_lead, verify_request
+from dealer_agent.http_signatures.web_bot_auth import Verified, check_body, check_coverage, verify_request
 
 pytestmark = pytest.mark.requirement("signed-requests")
 
@@ -64,7 +64,7 @@ def test_each_attempt_has_a_signature_of_its_own() -> None:
     assert "signature" not in fetched.request_headers
     assert len({each.nonce for each in found}) == len(attempts) == 3
     for each in found:
-        check_lead(each)
+        check_coverage(each)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from tests.soak import sqlite_first
 from dealer_agent.http_signatures.directory import MAX_BYTES as LARGEST
 from dealer_agent.http_signatures.directory import directory_document
 from dealer_agent.known_keys import fetching, known
-from dealer_agent.outgoing.addresses import AddressRule
+from dealer_agent.outgoing.addresses import ANY_ADDRESS, AddressRule
 from dealer_agent.storage.jobs import find_due_jobs
 from dealer_agent.storage.key_sets import (
     ADD_SOURCE,
@@ -131,6 +131,19 @@ def test_the_pinned_source_that_fails_is_tried_again_soon(store: Store, server: 
     service.later = 31
     service.work()
     assert len(server.asked) == 2
+
+
+@sqlite_first()
+def test_an_agent_with_a_policy_cannot_let_its_name_point_to_a_private_address(store: Store, server: Agent) -> None:
+    """Its keys are pinned. The settings of a folder may name any address, and an agent may not."""
+    service = Service(store, AddressRule(), ANY_ADDRESS)
+    service.known.pin([server.origin])
+    assert service.find(server.origin) is None
+    with store.read(OWNER) as tx:
+        row = find_source(tx, server.origin)
+    assert row is not None
+    assert "not public" in str(row.problem)
+    assert server.asked == []
 
 
 @pytest.mark.parametrize("host", ["xn--a", "xn--99999999.example", "xn--ls8h.example", "a" * 63 + ".example"])

@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
 import pytest
 from tests.servers.issuer import Issuer, running_issuer
 
 from dealer_agent.callers.access_token import read_keys
+from dealer_agent.known_keys import issuers
 from dealer_agent.known_keys.fetching import FetchFailed
 from dealer_agent.known_keys.issuers import fetch_key_set
 from dealer_agent.outgoing.addresses import ANY_ADDRESS, AddressRule
@@ -21,7 +23,7 @@ def issuer() -> Iterator[Issuer]:
 
 
 def fetched(source: str, rule: AddressRule = ANY_ADDRESS) -> int:
-    return len(read_keys(asyncio.run(fetch_key_set(source, rule)).body))
+    return len(read_keys(asyncio.run(fetch_key_set(source, rule, AddressRule())).body))
 
 
 def test_the_metadata_of_the_issuer_leads_to_its_keys(issuer: Issuer) -> None:
@@ -56,10 +58,24 @@ def test_a_dealer_of_an_installation_reaches_no_private_address(issuer: Issuer, 
     assert issuer.fetched == before
 
 
-def test_metadata_cannot_name_a_key_set_on_the_private_network(issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The issuer is allowed, and names another address. It is refused unless it is https, or of this machine."""
-    from dealer_agent.known_keys import issuers
-
-    monkeypatch.setattr(issuers, "jwks_url_in", lambda *_: "http://10.0.0.1/keys")
-    with pytest.raises(FetchFailed, match="not encrypted"):
-        fetched(f"issuer:{issuer.url}")
+@pytest.mark.parametrize(
+    ("named", "words"),
+    [
+        ("http://10.0.0.1/keys", "not encrypted"),
+        ("https://10.0.0.1/keys", "not public"),
+        ("https://169.254.169.254/latest/meta-data", "not public"),
+        ("https://localhost/keys", "not public"),
+        ("http://127.0.0.1:{other}/keys.json", "not public"),
+        ("file:///etc/passwd", "https://"),
+    ],
+)
+def test_metadata_cannot_name_a_key_set_on_the_private_network(
+    issuer: Issuer, named: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The settings may name any address, as those of a folder. The issuer may name its own server, and public ones."""
+    with running_issuer(algorithm="ES256") as other:
+        url = named.format(other=urlsplit(other.url).port)
+        monkeypatch.setattr(issuers, "jwks_url_in", lambda *_: url)
+        with pytest.raises(FetchFailed, match=words):
+            fetched(f"issuer:{issuer.url}")
+        assert other.fetched == 0

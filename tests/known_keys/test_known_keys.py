@@ -28,11 +28,11 @@ HERE = AddressRule((ip_network("127.0.0.0/8"),))
 
 
 class Service:
-    """The keys of one process, and its jobs. `later` moves its clock."""
+    """The keys of one process, and its jobs. `rule` is for strangers. `later` moves the clock."""
 
-    def __init__(self, store: Store, rule: AddressRule = HERE) -> None:
+    def __init__(self, store: Store, rule: AddressRule = HERE, settings_rule: AddressRule = HERE) -> None:
         self.later = 0.0
-        self.known = KnownKeys(store, OWNER, rule, rule, clock=lambda: time.time() + self.later)
+        self.known = KnownKeys(store, OWNER, rule, settings_rule, clock=lambda: time.time() + self.later)
         self.jobs = JobLoop(
             store, [self.known.kind], OWNER, clock=lambda: datetime.now(UTC) + timedelta(seconds=self.later)
         )
@@ -219,7 +219,7 @@ def test_the_keys_of_the_least_recently_used_sources_of_strangers_leave_first(
 
 
 def test_sources_of_settings_are_fetched_at_once_and_stay(store: Store, server: Agent) -> None:
-    async def resolve(source: str, rule: AddressRule) -> KeyResponse:
+    async def resolve(source: str, rule: AddressRule, named_rule: AddressRule) -> KeyResponse:
         asked.append(source)
         return KeyResponse([(b"cache-control", b"max-age=600")], b'{"keys":[{"kid":"1"}]}')
 

@@ -1,6 +1,7 @@
 """The mails about a lead (docs/reference/delivery.md, "Mails to people")."""
 
 import re
+import shlex
 from dataclasses import replace
 from datetime import timedelta
 from email import message_from_bytes, policy
@@ -19,6 +20,7 @@ from tests.leads.lead_views import (
     LINKS,
     LISTING,
     NASTY,
+    RECEIVED,
     ROOFTOP,
     TEN_IN_NASHVILLE,
     TRADE_IN,
@@ -164,8 +166,27 @@ All about its sender:
   dealer-agent agents show anonymous
 To read the next leads of this sender before anybody gets them:
   dealer-agent agents quarantine anonymous
+To see its leads that wait:
+  dealer-agent leads quarantined --agent anonymous
+To send them on, to your CRM and your staff:
+  dealer-agent leads release --agent anonymous
 """
     )
+
+
+def test_a_lead_that_waited_names_the_command_that_lets_its_sender_through() -> None:
+    text = staff_mail(a_view(waited_since=RECEIVED)).text
+    assert "It waited in quarantine since " in text
+    assert "dealer-agent agents allow anonymous" in text
+    assert "dealer-agent agents quarantine" not in text
+
+
+def test_no_sender_can_change_a_command_of_the_mail() -> None:
+    """The id of a client may be a text that the client has chosen."""
+    sender = "https://login.example#https://host.example/$(reboot);'`x`"
+    lines = staff_mail(a_view(caller=sender)).text.splitlines()
+    named = [shlex.split(line) for line in lines if line.startswith("  dealer-agent ")]
+    assert [words[-1] for words in named if words[2] != "mark"] == [sender] * 4
 
 
 WRITE = "E-mail: jordan@example.com"

@@ -11,7 +11,7 @@ from tests.storage.samples import NO_NOTICES
 
 from dealer_agent.leads.plain_text import WIDTH
 from dealer_agent.reports.rendering import render_mail, render_page, render_text
-from dealer_agent.reports.report import Figure, Report, ReportLine
+from dealer_agent.reports.report import Figure, Report, ReportLine, agent_label
 
 pytestmark = pytest.mark.outside_protocol("the monthly report")
 
@@ -88,6 +88,11 @@ def test_agents_have_the_names_of_their_tokens() -> None:
     )
     assert (agents[1].searches, agents[1].leads) == (Figure(200, 0), Figure(10, 0))
     assert agents[2].all == Figure(305, 0)
+
+
+@pytest.mark.parametrize("agent", ["https://agent.example", "https://login.example#shopping-agent"])
+def test_an_agent_that_signs_or_has_a_token_of_an_issuer_has_its_identity(agent: str) -> None:
+    assert agent_label(agent, {TOKEN: "Partner"}) == agent
 
 
 def test_the_page_needs_nothing_else_and_escapes_names() -> None:

@@ -12,7 +12,8 @@ import pytest
 from tests.http_signatures.signed import KEY, ORIGIN, SIGNER
 from tests.server.conftest import OpenDealership
 from tests.server.dealership import DATABASE, Dealership
-from tests.server.mcp_calls import FORM, HOST, JO, NEW, STATE_REFUSED, post, ticked, use
+from tests.server.mcp_calls import FORM, HOST, JO, NEW, OLD, STATE_REFUSED, post, ticked, use
+from tests.server.mcp_streams import Stream, answer_to, lead_call, session_at
 from tests.storage.calls import write_at
 
 from dealer_agent.http_signatures.directory import directory_document
@@ -80,3 +81,25 @@ def test_a_signature_of_another_body_or_one_that_was_used_is_refused(opened: Dea
         assert refused.status_code == 401
         assert refused.json()["error"]["message"].startswith("AUTH_REQUIRED: ")
         assert refused.headers["www-authenticate"] == "Bearer"
+
+
+@pytest.mark.requirement("replayed-signatures")
+def test_an_agent_that_signs_continues_a_stream_that_broke(opened: Dealership) -> None:
+    """Its call is in the id of the last event, and only this agent may continue it."""
+    session, body = session_at(opened), lead_call({"customer": JO})
+    stream = Stream(opened, session, body, **sign(json.dumps(body).encode()))
+    event_id, question = stream.event()
+    stream.leave()
+    headers = {"mcp-session-id": session}
+    assert post(opened, answer_to(question, email=True), OLD, headers=headers).status_code == 202
+    signed = SIGNER.sign("GET", HOST["host"], "/mcp", "", b"", time.time())
+    unsigned = Stream(opened, session, last_event_id=event_id)
+    assert "requestState" in json.dumps(unsigned.event()[1]), "of another caller"
+    assert post(opened, answer_to(question, email=True), OLD, headers=headers).status_code == 202
+    continued = Stream(opened, session, None, last_event_id=event_id, **signed)
+    assert continued.event()[1]["result"]["structuredContent"]["status"] == "received"
+    assert (
+        Stream(opened, session, None, last_event_id=event_id, **signed).whole()["error"]["message"].startswith("AUTH")
+    )
+    with closing(sqlite3.connect(opened.folder / DATABASE)) as database:
+        assert database.execute("SELECT caller FROM leads").fetchall() == [(ORIGIN,)]

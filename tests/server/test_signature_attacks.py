@@ -17,6 +17,7 @@ import httpx
 import pytest
 from tests.acceptance.running import eventually
 from tests.http_signatures.signed import KEY, P256, P384
+from tests.offering.conftest import OFFERS
 from tests.server.conftest import OpenDealership
 from tests.server.dealership import DATABASE, NO_LIMITS, Dealership, error_of, message, run_dealership, set_up
 from tests.server.test_policies import give
@@ -186,6 +187,42 @@ def test_a_body_with_a_content_encoding_is_no_other_body(unchanged: Dealership) 
     for sent, digest_of in [(packed, content), (content, packed)]:
         answer = send(unchanged, sent, signed(digest_of) | {"content-encoding": "gzip"})
         assert answer.status_code in (401, 415)
+
+
+@pytest.mark.requirement("signed-leads", "offer-known-callers")
+def test_a_signature_of_the_host_alone_is_enough_to_read_and_not_to_act_for_the_agent(
+    open_dealership: OpenDealership,
+) -> None:
+    """Who sees such a signature, in the log of a proxy, can send other requests with it while it is valid."""
+    opened = know(open_dealership(f"{NO_LIMITS}{PUBLIC}{OFFERS}"), HONEST)
+    lead_id, key = "01KE7AQ2N0V5X3J8R6T4Y9W1ZB", {"idempotency_key": "one"}
+    acting: dict[str, dict[str, Any]] = {
+        "lead.submit": {},
+        "offer.hold": {"quote_id": lead_id, **key},
+        "offer.release": {"hold_id": lead_id},
+        "offer.status": {"hold_id": lead_id},
+        "lead.status": {"lead_id": lead_id},
+        "visit.move": {"lead_id": lead_id, "appointment_at": "2026-12-01T10:00:00Z", **key},
+        "visit.cancel": {"lead_id": lead_id, **key},
+    }
+    for skill, members in acting.items():
+        content = body(skill, **members)
+        for headers in (signed(b""), _of_host_alone()):
+            assert reason(send(opened, content, headers)) == "not_covered", skill
+        whole = send(opened, content, signed(content))
+        assert whole.status_code in (200, 404), whole.text
+    for skill in ("inventory.search", "dealer.information"):
+        assert send(opened, body(skill), _of_host_alone()).status_code == 200
+
+
+def _of_host_alone() -> dict[str, str]:
+    now = int(time.time())
+    parameters = {"created": now, "expires": now + 60, "keyid": KEY.thumbprint, "tag": TAG}
+    fields = [(b"signature-agent", f'agent="{HONEST.origin}"'.encode())]
+    components: list[Component] = [("@authority", {}), ("signature-agent", {"key": "agent"})]
+    request = SignableRequest("POST", "dealer.example", "/message:send", "", fields)
+    headers = {name.decode(): value.decode() for name, value in fields} | {"host": "dealer.example"}
+    return headers | signed_fields([("agent", HONEST.key, components, parameters)], request, fields)
 
 
 @pytest.mark.requirement("caller-decides")

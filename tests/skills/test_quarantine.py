@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 from tests.skills.intake_setup import TOKEN, IntakeSetup
-from tests.skills.sample_dealers import a_lead
+from tests.skills.sample_dealers import a_lead, consent, customer
 from tests.skills.test_cancellation import WITH_PEOPLE, id_of, lead_of_sam
 from tests.skills.test_customer_actions import cancel as customer_cancels
 from tests.skills.visiting import LOT, NOW, at, lead_with_visit, visit
 from tests.storage.calls import list_leads, lock_at, read, read_at
 
 from dealer_agent.lead_intake.decisions import Decided, Decisions
+from dealer_agent.leads.consent import channels_of
 from dealer_agent.leads.lead_view import lead_view
 from dealer_agent.leads.timetable import Timetable
 from dealer_agent.storage.deliveries.notices import erase
@@ -26,6 +27,7 @@ from dealer_agent.storage.leads.quarantine import count_waiting, list_waiting, w
 from dealer_agent.storage.leads.stored_leads import get_lead
 from dealer_agent.storage.leads.visits import list_booked, list_calendar
 from dealer_agent.storage.leads.visits import list_waiting as list_visits_to_arrange
+from dealer_agent.storage.privacy.consents import verify_chain
 from dealer_agent.storage.privacy.erasure import dispose
 from dealer_agent.storage.transaction import Transaction
 from dealer_agent.visits.changes import ChangeRefused
@@ -157,6 +159,34 @@ def test_a_lead_that_staff_have_waits_again_when_its_sender_in_quarantine_adds_t
     release(intake, answer)
     assert {kind for *_, kind in sent(intake)} - {kind for *_, kind in before} == {"resend"}
     assert [kind for *_, kind in sent(intake)].count("confirm") == 1, "the customer has the mail about the visit"
+
+
+@pytest.mark.both_databases
+@pytest.mark.requirement("quarantine-refusal")
+def test_a_consent_that_came_with_what_was_refused_allows_nothing(intake: IntakeSetup) -> None:
+    def asked(*channels: str, **members: Any) -> dict[str, Any]:
+        person = customer(email="sam@example.com", phone="+12025550123")
+        return a_lead(customer=person, consent=consent(allowed_channels=[*channels]), **members)
+
+    def channels(now: datetime) -> tuple[str, ...]:
+        lead = read_at(now, intake.store, "ridgeline", get_lead, answer["lead_id"])
+        assert lead is not None
+        return channels_of(lead, now)
+
+    answer = intake.take(asked("email"), NOW, LOT)
+    for minutes in (5, 15):
+        later = NOW + timedelta(minutes=minutes)
+        intake.take(asked("email", "phone", message="Call me."), later, LOT, quarantined=True)
+        refuse(intake, answer, later + timedelta(minutes=5))
+        assert channels(later + timedelta(minutes=6)) == ("email",)
+    with intake.store.read("ridgeline", later) as tx:
+        assert verify_chain(tx).problem is None
+    assert intake.take(asked("email"), later, LOT)["status"] == "duplicate", "no sender learns of a refusal"
+    # The same consent counts if it comes again and is released.
+    last = NOW + timedelta(minutes=25)
+    intake.take(asked("email", "phone", message="Call me."), last, LOT, quarantined=True)
+    release(intake, answer, last)
+    assert channels(last) == ("email", "phone")
 
 
 @pytest.mark.requirement("quarantine-refusal")

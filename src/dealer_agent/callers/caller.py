@@ -8,6 +8,7 @@ import re
 from typing import Literal, NamedTuple
 from urllib.parse import urlsplit
 
+from dealer_agent.callers.issuer import LONGEST_CLIENT, LONGEST_ISSUER
 from dealer_agent.http_signatures.origin import parse_origin
 
 CallerClass = Literal["anonymous", "token", "signed", "issued"]
@@ -76,14 +77,16 @@ def class_of(identity: str | None) -> CallerClass:
     return "issued" if "#" in identity else "signed"
 
 
-LONGEST_IDENTITY = 500
+LONGEST_IDENTITY = LONGEST_ISSUER + 1 + LONGEST_CLIENT
 """Characters."""
-_CLIENT = re.compile(r"[!-~]{1,200}")
+_ISSUER = re.compile(r"https?://[!-~]+")
+"""An issuer of this machine may be without TLS."""
+_CLIENT = re.compile(rf"[!-~]{{1,{LONGEST_CLIENT}}}")
 
 
 def is_identity(text: str) -> bool:
     """Whether a text that the service has counted or stored is the identity of a known caller."""
-    return text.startswith((TOKEN_PREFIX, "https://"))
+    return text.startswith((TOKEN_PREFIX, "https://", "http://"))
 
 
 def read_identity(text: str) -> str:
@@ -93,16 +96,16 @@ def read_identity(text: str) -> str:
     if text.startswith(TOKEN_PREFIX):
         return text
     address, is_issued, client = text.partition("#")
+    if is_issued and _ISSUER.fullmatch(address):
+        if not _CLIENT.fullmatch(client):
+            raise ValueError(f"'{text}' must end with the id of a client: ISSUER#CLIENT")
+        return text
     if not address.startswith("https://"):
         raise ValueError(
             f"'{text}' is not an agent: write an origin such as https://agent.example, token:ID, ISSUER#CLIENT, or the "
             "class anonymous, token, signed or issued"
         )
     origin = canonical_origin(address)
-    if is_issued:
-        if not _CLIENT.fullmatch(client):
-            raise ValueError(f"'{text}' must end with the id of a client: ISSUER#CLIENT")
-        return text
     if origin != text:
         raise ValueError(f"'{text}' is not an origin in its canonical form; did you mean {origin}?")
     return text

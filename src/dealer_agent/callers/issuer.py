@@ -16,6 +16,8 @@ ALGORITHMS: Final[Mapping[tuple[str, str | None], tuple[Algorithm, ...]]] = {
 """The algorithms that a key can verify, by its `kty` and `crv`. None has a secret key: HMAC is not among them."""
 ALL_ALGORITHMS: Final = frozenset(name for names in ALGORITHMS.values() for name in names)
 
+LONGEST_ISSUER: Final = 500
+"""The characters of the URL of an issuer."""
 LONGEST_CLIENT: Final = 200
 """The characters of the id of a client."""
 

@@ -1,5 +1,6 @@
 """`dealer-agent agents`: which agents call, and what each may do (docs/how-to/known-agents.md)."""
 
+import shlex
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
@@ -176,7 +177,7 @@ def show(owner: Owner, agent: AgentArgument) -> dict[str, Any]:
         section(f"Changed {change['at']:%Y-%m-%d %H:%M} by {change['by']}", _without_time(change))
     out.print("\nTo change it:")
     for words in ("allow AGENT", "limit AGENT --leads-a-day 10", "quarantine AGENT", "block AGENT", "forget AGENT"):
-        out.print(plain(pasted(f"  dealer-agent agents {words.replace('AGENT', agent)}")))
+        out.print(plain(pasted(f"  dealer-agent agents {words.replace('AGENT', shlex.quote(agent))}")))
     return document
 
 
@@ -241,7 +242,7 @@ def _set(owner: Owner, agent: str, policy: Policy | None, reason: str) -> dict[s
     out.print("Every process of the service knows it within two seconds.")
     waiting = 0 if source.policy.state == "quarantine" else waiting_leads(_of(owner), agent)
     if waiting:
-        release = pasted(f"dealer-agent leads release --agent {agent}")
+        release = pasted(f"dealer-agent leads release --agent {shlex.quote(agent)}")
         out.print(plain(f"{waiting:,} of its leads wait in quarantine. To send them on: {release}"))
     return {
         "agent": agent,

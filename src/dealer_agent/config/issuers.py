@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Meta, Struct
 
-from dealer_agent.callers.issuer import LONGEST_CLIENT, Algorithm
+from dealer_agent.callers.issuer import LONGEST_CLIENT, LONGEST_ISSUER, Algorithm
 from dealer_agent.dealers.profile_checks import is_this_machine, read_by, read_web_address
 from dealer_agent.protocol.problems import Problem
 
@@ -17,7 +17,7 @@ MOST_ISSUERS = 10
 MOST_CLIENTS = 1000
 KEY_SET_AT, METADATA_OF = "jwks:", "issuer:"
 """The kinds of sources of keys."""
-LONGEST_URL = 500
+LONGEST_URL = LONGEST_ISSUER
 USUAL_ALGORITHMS: tuple[Algorithm, ...] = ("RS256", "PS256", "ES256", "ES384", "EdDSA")
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from dealer_agent.dealers.routing import TO_CUSTOMER, Kind
-from dealer_agent.leads.consent_events import GRANTED, KEPT_AS_PROOF, WITHDRAWN, WITHDRAWN_ELSEWHERE
+from dealer_agent.leads.consent_events import GRANTED, KEPT_AS_PROOF, REFUSED, WITHDRAWN, WITHDRAWN_ELSEWHERE
 from dealer_agent.leads.plain_text import short
 from dealer_agent.leads.records import VisitRecord
 from dealer_agent.leads.statuses import RELEASED, WAITING
@@ -34,6 +34,7 @@ _CONSENT = {
     GRANTED: "Consent given",
     WITHDRAWN: "Consent withdrawn",
     WITHDRAWN_ELSEWHERE: "Consent withdrawn on another lead",
+    REFUSED: "Consent refused in quarantine",
     KEPT_AS_PROOF: "Consent kept as proof only",
 }
 

@@ -1,6 +1,6 @@
 """Verifies the signature of a request, with the profile of Web Bot Auth (docs/protocol.md#signed-requests). Pure.
 
-`verify_request` needs only the head of a request. `check_body` and `check_lead` follow when the body is there. So a
+`verify_request` needs only the head of a request. `check_body` and `check_coverage` follow when the body is there. So a
 caller is known before a body is read.
 """
 
@@ -126,18 +126,22 @@ def check_body(verified: Verified, body: bytes) -> None:
         check_digest(verified.content_digest, body)
 
 
-def check_lead(verified: Verified) -> None:
-    """Raises SignatureRefused if the signature does not cover what it must cover for a lead. Call `check_body` too.
+def check_coverage(verified: Verified) -> None:
+    """Raises SignatureRefused if the signature does not cover a whole request, such as a lead. Call `check_body` too.
 
     The drafts only require that the authority is covered. An attacker who sees such a signature can send another lead
     with it. So for a lead it must cover method, path and the digest of the body, and have a nonce.
     """
     if verified.content_digest is None:
-        raise SignatureRefused("not_covered", "The signature of a lead must cover content-digest (RFC 9530): add it.")
+        raise SignatureRefused(
+            "not_covered", "For this skill, the signature must cover content-digest (RFC 9530): add it."
+        )
     if not verified.covers_target:
-        raise SignatureRefused("not_covered", "The signature of a lead must cover @method and @path: add them.")
+        raise SignatureRefused("not_covered", "For this skill, the signature must cover @method and @path: add them.")
     if verified.nonce is None:
-        raise SignatureRefused("missing_parameter", "The signature of a lead must have the parameter `nonce`: add it.")
+        raise SignatureRefused(
+            "missing_parameter", "For this skill, the signature must have the parameter `nonce`: add it."
+        )
 
 
 def check_algorithm(key: PublicKey, parameters: Mapping[str, Any]) -> None:

@@ -11,11 +11,17 @@ from dealer_agent.known_keys.known import Resolver
 from dealer_agent.outgoing.addresses import AddressRule
 
 
-async def fetch_key_set(source: str, rule: AddressRule) -> KeyResponse:
-    """The key set of a source in settings: at its URL, or named by the metadata of the issuer. Raises FetchFailed."""
+async def fetch_key_set(source: str, rule: AddressRule, named_rule: AddressRule) -> KeyResponse:
+    """The key set of a source in settings: at its URL, or named by the metadata of the issuer. Raises FetchFailed.
+
+    `rule` is for the addresses of the settings. If the metadata names another server, `named_rule` is for that one:
+    otherwise an issuer could name a server of the private network.
+    """
     url = source.removeprefix(KEY_SET_AT)
     if source.startswith(METADATA_OF):
-        url = await _key_set_url(source.removeprefix(METADATA_OF), rule)
+        issuer = source.removeprefix(METADATA_OF)
+        url = await _key_set_url(issuer, rule)
+        rule = rule if urlsplit(url)[:2] == urlsplit(issuer)[:2] else named_rule
     found = await fetch(url, rule)
     try:
         read_keys(found.body)

@@ -68,16 +68,17 @@ SLOW_FETCH_WAITS = 360
 answer slowly, or never, use 3 of the FETCHES_AT_ONCE."""
 LONGEST_SOURCE = 1000
 
-Resolver = Callable[[str, AddressRule], Awaitable[KeyResponse]]
-"""Fetches the JWK set of a source. Raises FetchFailed."""
+Resolver = Callable[[str, AddressRule, AddressRule], Awaitable[KeyResponse]]
+"""Fetches the JWK set of a source. The second rule is for addresses that another server names. Raises FetchFailed."""
 
 
 @dataclass
 class KnownKeys:
     """The keys of others in a process. `owner` has their rows: ALL_DEALERS, or the dealer of a folder.
 
-    `rule` says which addresses a stranger may name, and `settings_rule` which the settings of a dealer may. `on_asked`
-    is called when there are new jobs.
+    `rule` says which addresses a stranger may name, and `settings_rule` which the settings of a dealer may. An agent is
+    a stranger, also one with a policy: its name may get another address later. `on_asked` is called when there are new
+    jobs.
     """
 
     store: Store
@@ -230,13 +231,13 @@ class KnownKeys:
 
     async def _fetch(self, source: str, *, pinned: bool) -> KeySet:
         """The keys of a source now. Raises FetchFailed and DirectoryRefused."""
-        rule = self.settings_rule if pinned else self.rule
         if parse_origin(source) == source:
-            answer = await fetch(directory_url(source), rule)
+            answer = await fetch(directory_url(source), self.rule)
             return read_directory(answer.headers, answer.body, source.removeprefix("https://"), self.clock())
+        rule = self.settings_rule if pinned else self.rule
         prefix, _, _ = source.partition(":")
-        resolver = self.resolvers.get(prefix, fetch)
-        answer = await resolver(source, rule)
+        resolver = self.resolvers.get(prefix)
+        answer = await (fetch(source, rule) if resolver is None else resolver(source, rule, self.rule))
         now = self.clock()
         keys = [key for key in read_jwks(answer.body) if isinstance(key, dict)]
         return KeySet(msgspec.json.encode({"keys": keys}), {}, now, now + lifetime(answer.headers))

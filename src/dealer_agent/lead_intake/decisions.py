@@ -19,6 +19,7 @@ from dealer_agent.storage.deliveries.sent_deliveries import MOST_OF_LEAD
 from dealer_agent.storage.leads.quarantine import decide, delete_additions
 from dealer_agent.storage.leads.stored_leads import get_lead
 from dealer_agent.storage.leads.visits import end_visits, make_requested, stop_sharing, visits_of
+from dealer_agent.storage.privacy.consents import refuse_consents
 from dealer_agent.storage.transaction import Transaction
 from dealer_agent.visits.notifications import IntakeContext, Notifications
 
@@ -84,7 +85,8 @@ class Decisions:
     def refuse(self, lead_id: str, why: str) -> Decided | None:
         """Cancels the visits that the lead requested, and notifies nobody. The lead stays until its disposal.
 
-        Of a lead that staff had before it waited, only what came since then is refused, and deleted.
+        Of a lead that staff had before it waited, only what came since then is refused, and deleted. The consents that
+        came with it allow nothing.
         """
         lead = self._waiting(lead_id)
         if lead is None:
@@ -98,6 +100,7 @@ class Decisions:
         end_visits(self.tx, ids, CANCELLED)
         if known:
             delete_additions(self.tx, lead_id, _since(lead))
+            refuse_consents(self.tx, lead_id, _since(lead), by=self.by, reason=why)
         return Decided(lead_id, cancelled=cancelled, was_known=known)
 
     def _waiting(self, lead_id: str) -> StoredLead | None:

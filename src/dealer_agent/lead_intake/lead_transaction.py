@@ -16,7 +16,7 @@ from dealer_agent.dealers.routing import deliveries_of, mail_to_customer
 from dealer_agent.holds import offer_of_lead
 from dealer_agent.inventory.catalogue import Catalogue
 from dealer_agent.leads.consent import EMAIL, Grant, can_reach, channels_of, consent_was_withdrawn, usable_channels
-from dealer_agent.leads.consent_events import is_same_consent
+from dealer_agent.leads.consent_events import is_same_consent, without_refused
 from dealer_agent.leads.lead_response import LeadResponse, response_message
 from dealer_agent.leads.received_lead import (
     Acceptance,
@@ -275,7 +275,7 @@ class LeadTransaction:
         """Records the consent if the lead does not have it. Returns whether it allows more channels."""
         tx, lead_id = self.tx, earlier.lead.lead_id
         consent = self.lead.consent_record(accepted.grant, tx.now)
-        if any(is_same_consent(event, consent) for event in earlier.consents):
+        if any(is_same_consent(event, consent) for event in without_refused(earlier.consents)):
             touch_lead(tx, lead_id, tx.now)
             return False
         record_consent(tx, lead_id, consent)

@@ -3,13 +3,15 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 GRANTED: Final = "granted"
 # The stored words never change.
 WITHDRAWN: Final = "revoked"
 WITHDRAWN_ELSEWHERE: Final = "revoked on another lead"
 """The customer withdrew consent on another lead, and it applies to this one. Its sender is not informed."""
+REFUSED: Final = "refused in quarantine"
+"""A person refused what came with these consents (docs/protocol.md#quarantine-refusal). They allow nothing."""
 KEPT_AS_PROOF: Final = "kept as proof"
 """The person was erased. The texts of the lead's events moved to `storage.privacy.erasure`."""
 ERASED: Final = "erased"
@@ -18,7 +20,7 @@ DISPOSED: Final = "disposed"
 """The texts were deleted by age."""
 
 ERASURES = (KEPT_AS_PROOF, ERASED, DISPOSED)
-KINDS = (GRANTED, WITHDRAWN, WITHDRAWN_ELSEWHERE, *ERASURES)
+KINDS = (GRANTED, WITHDRAWN, WITHDRAWN_ELSEWHERE, REFUSED, *ERASURES)
 
 EVEN_EXPIRED: Final = datetime.min.replace(tzinfo=UTC)
 """As the time of `allowed_channels`: the channels that were not withdrawn, also if the consent has expired."""
@@ -51,7 +53,8 @@ class ConsentEvent:
     """One event of the dealer's chain; `kind` is one of KINDS.
 
     `granted_at`, `expires_at`, `scope`, `agent`, `caller` and `request_hash` belong to grants; `by` and `reason` (who
-    withdrew and why) to withdrawals. After an erasure, `scope` is empty, and `agent`, `caller`, `consent_text`,
+    did it and why) to withdrawals and refusals. A refusal has in `granted_at` the time from which on its grants were
+    recorded. After an erasure, `scope` is empty, and `agent`, `caller`, `consent_text`,
     `request_hash`, `customer`, `by` and `reason` are None.
     """
 
@@ -83,6 +86,9 @@ class ChannelEvent(NamedTuple):
     channels: tuple[str, ...]
 
 
+Event = TypeVar("Event", bound=ConsentEvent | ChannelEvent)
+
+
 def is_same_consent(event: ConsentEvent, consent: ConsentRecord) -> bool:
     """Whether an event already records this consent: agents send the same one with every request."""
     same = ("granted_at", "expires_at", "channels", "scope", "purpose", "consent_text", "customer", "caller")
@@ -93,16 +99,32 @@ def is_same_consent(event: ConsentEvent, consent: ConsentRecord) -> bool:
     )
 
 
+def without_refused(events: Iterable[Event]) -> list[Event]:
+    """The events of a lead without the grants that a person refused in quarantine, and without these refusals."""
+    given = [*events]
+    refused = [
+        (event.granted_at, event.at) for event in given if event.kind == REFUSED and event.granted_at is not None
+    ]
+    if not refused:
+        return given
+    return [
+        event
+        for event in given
+        if event.kind != REFUSED
+        and not (event.kind == GRANTED and any(since <= event.at <= until for since, until in refused))
+    ]
+
+
 def channels_allowed(events: Iterable[ConsentEvent | ChannelEvent], now: datetime) -> frozenset[str]:
     """The channels that a lead's consent events, oldest first, allow now.
 
-    A channel is allowed when it was granted, unless the grant has expired or the channel was withdrawn afterwards. A
-    consent that was given after the withdrawal allows it again. A consent from before it, which an agent sends once
-    more, does not.
+    A channel is allowed when it was granted, unless the grant has expired, was refused in quarantine, or the channel
+    was withdrawn afterwards. A consent that was given after the withdrawal allows it again. A consent from before it,
+    which an agent sends once more, does not.
     """
     allowed: set[str] = set()
     withdrawn_at: dict[str, datetime] = {}
-    for event in events:
+    for event in without_refused(events):
         if event.kind == GRANTED:
             if event.expires_at is None or event.expires_at > now:
                 assert event.granted_at is not None, "a grant has a time"

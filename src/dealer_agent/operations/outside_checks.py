@@ -79,7 +79,8 @@ def check_issuers(examined: Examined) -> Iterator[DoctorFinding]:
     auth, service = examined.dealer.auth, examined.dealer.service
     for issuer in auth.issuers:
         try:
-            keys = read_keys(asyncio.run(fetch_key_set(issuer.key_source, examined.dealer.address_rule)).body)
+            rules = examined.dealer.address_rule, service.address_rule
+            keys = read_keys(asyncio.run(fetch_key_set(issuer.key_source, *rules)).body)
         except FetchFailed as error:
             yield DoctorFinding(
                 "problem",

@@ -198,6 +198,11 @@ class Skill:
         return f"{self.id}.response"
 
     @property
+    def acts_for_caller(self) -> bool:
+        """Whether it does something in the name of its caller, or answers what only this caller may know."""
+        return self.scope not in (READ_SCOPE, QUOTE_SCOPE)
+
+    @property
     def rate_setting(self) -> str:
         """The setting under `[rate_limits]` that replaces `default_rate`."""
         return self.id.replace(".", "_")

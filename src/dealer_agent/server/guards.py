@@ -24,7 +24,7 @@ from dealer_agent.callers.access_token import TokenRefused
 from dealer_agent.callers.policy import ALLOWED, LEADS_A_DAY
 from dealer_agent.http_signatures import signature_base
 from dealer_agent.http_signatures.errors import SignatureRefused
-from dealer_agent.http_signatures.web_bot_auth import Verified, check_body, check_lead
+from dealer_agent.http_signatures.web_bot_auth import Verified, check_body, check_coverage
 from dealer_agent.protocol.envelope import LEAD, Request
 from dealer_agent.protocol.errors import AuthRequired, Forbidden, ProtocolError, UnsupportedSkill, VersionNotSupported
 from dealer_agent.protocol.ids import new_ulid
@@ -68,15 +68,29 @@ class Count(NamedTuple):
     refuses: bool
 
 
-@dataclass(slots=True, eq=False)
-class IncomingRequest:
-    """A POST to a binding: what arrived, and what the guards have found out.
+class _Undecided:
+    """What holds for a request until a guard finds out something else. It is not stored for each of them."""
+
+    call_id: bytes = b"null"
+    media_type: str = JSON
+    decoded: tuple[bytes, Request | ProtocolError | TaskPage] | None = None
+    uncounted: tuple[Count, ...] = ()
+    span: "Span | None" = None
+    caller: Caller = ANONYMOUS
+    policy: Policy = ALLOWED
+    counts_apart: bool = False
+    signature: Verified | None = None
+    unchecked_nonce: bytes | None = None
+
+
+@dataclass(eq=False)
+class IncomingRequest(_Undecided):
+    """A request to a binding: what arrived, and what the guards have found out.
 
     `headers` have lower-case names. `fields` has the last header of each name. The ULID in `line` is the id of the
     response, of its error and of its log line. `counts_apart`: the rates count the caller, and not its IP address.
-    `uncounted` and `unchecked_nonce` wait for what machines share. `span` is open if traces are on. `path` is as it
-    was sent. `signature` is that of the caller, if it has signed the request.
-    Without `is_traced`, there is no span.
+    `uncounted` and `unchecked_nonce` wait for what machines share. `span` is open if traces are on and `is_traced` is
+    set. `path` is as it was sent. Only `/mcp` has another `method`. `signature` is that of the caller, if it signed.
     """
 
     binding: Binding
@@ -86,21 +100,12 @@ class IncomingRequest:
     peer: str | None
     path: bytes = b""
     query: bytes = b""
-    call_id: bytes = b"null"
-    media_type: str = JSON
-    decoded: tuple[bytes, Request | ProtocolError | TaskPage] | None = None
-    uncounted: tuple[Count, ...] = ()
-    span: "Span | None" = None
+    method: str = "POST"
     is_traced: InitVar[bool] = True
     started: float = field(init=False)
     line: RequestLine = field(init=False)
     vocabulary: Vocabulary = field(init=False)
     address: str = field(init=False)
-    caller: Caller = field(default=ANONYMOUS, init=False)
-    policy: Policy = field(default=ALLOWED, init=False)
-    counts_apart: bool = field(default=False, init=False)
-    signature: Verified | None = field(default=None, init=False)
-    unchecked_nonce: bytes | None = field(default=None, init=False)
     body: bytes = field(init=False)
     cost: int = field(init=False)
     is_lead: bool = field(init=False)
@@ -127,7 +132,7 @@ class IncomingRequest:
         authority = self.fields.get(b"host", b"").decode("latin-1").lower()
         scheme = "https" if self.service.settings.service.public_url.startswith("https") else "http"
         return signature_base.SignableRequest(
-            "POST", authority, self.path.decode("latin-1"), self.query.decode("latin-1"), self.headers, scheme
+            self.method, authority, self.path.decode("latin-1"), self.query.decode("latin-1"), self.headers, scheme
         )
 
     @property
@@ -344,12 +349,12 @@ def check_skill(incoming: IncomingRequest) -> None:
 def check_skill_caller(incoming: IncomingRequest) -> None:
     """Refuses an anonymous caller of a skill that is closed to such callers (401), and a known one without right (403).
 
-    The signature of a lead, and of a request about one, must cover all of it (401).
+    A signature must cover all of a request that acts for its caller (401).
     """
     skill = incoming.request.skill
-    if (skill.is_lead or skill.is_after_lead) and incoming.signature is not None:
+    if skill.acts_for_caller and incoming.signature is not None:
         try:
-            check_lead(incoming.signature)
+            check_coverage(incoming.signature)
         except SignatureRefused as refused:
             raise refuse_signature(incoming, refused) from None
     refusal = skill_refusal(incoming, skill)

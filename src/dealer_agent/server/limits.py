@@ -95,7 +95,7 @@ class RateLimits:
     """The counters in the file at `path`, and the rules by name. The file is created when it does not exist.
 
     If it `forgets`, a new counter replaces another one when a set is full; else the request is refused. Then a counter
-    also holds if the clock was set back by up to the length of its window.
+    also holds if the clock was set back by up to the length of the longest window.
 
     An empty rule has no limit. Of two limits with the same window the lower one applies. A rule has at most 8 windows.
     Use one object per process and path: closing one would release the locks of another. Raises ValueError for an
@@ -114,6 +114,8 @@ class RateLimits:
         self._rules = _rules("", rules)
         self._blocks = blocks
         self._forgets = forgets
+        windows = (window for rule in rules.values() for _, window in _windows_of(rule))
+        self._grace = _CLOCK_GRACE_SECONDS if forgets else max(windows, default=0)
         self._clock = clock
         self._threads = threading.Lock()
         # No mode of `open` sets the permissions of a new file and keeps the content of an existing one.
@@ -204,15 +206,15 @@ class RateLimits:
                 offset = self._find_later(owner, offset, start)
             if offset >= 0:
                 stored_end, stored_count = _COUNTED.unpack_from(table, offset + _OWNER_BYTES)
-                if now < stored_end <= ends + (_CLOCK_GRACE_SECONDS if self._forgets else window):
+                if now < stored_end <= ends + self._grace:
                     count, ends = stored_count, stored_end
             after = count + (cost if cost <= amount else amount or 1)
             if after > amount and ends - now > wait:
                 wait = ends - now
             updates.append((offset, owner, ends, after if after > 0 else 0))
-        if not wait and not self._forgets and updates[0][0] < 0:
-            wait = self._first_to_expire(start, limits)[1] - now
-        if wait > 0:
+        if wait:
+            return max(1, math.ceil(wait))
+        if not self._forgets and updates[0][0] < 0 and (wait := self._first_to_expire(start, limits)[1] - now) > 0:
             return max(1, math.ceil(wait))
         for offset, owner, ends, count in updates:
             at = offset if offset >= 0 else self._first_to_expire(start, limits)[0]

@@ -30,6 +30,7 @@ from starlette.types import Message, Receive, Scope, Send
 from dealer_agent import __version__
 from dealer_agent.apidocs.discovery import MCP_PATH, mcp_server_name
 from dealer_agent.apidocs.openapi import server_root
+from dealer_agent.http_signatures.content_digest import content_digest
 from dealer_agent.inventory.listing import Listing
 from dealer_agent.leads.consent import consent_terms
 from dealer_agent.mcp_tools.consent import ANSWER_SECONDS, ConsentTerms
@@ -248,11 +249,15 @@ async def _find_caller(scope: Scope, body: bytes = b"") -> None:
         _peer(scope),
         scope.get("raw_path") or scope["path"].encode(),
         scope["query_string"],
+        method=scope["method"],
         is_traced=False,
     )
     outer.body, outer.policy = body, service.anonymous_policy
     if service.settings.auth.issuers or not outer.fields.keys().isdisjoint(_PROOFS):
         await pass_guards((*CALLER_GUARDS, check_digest), outer)
+    if outer.signature is not None and not body:
+        # A GET has no body to cover. The call of the stream that it continues is sealed for its caller.
+        outer.signature = outer.signature._replace(content_digest=content_digest(b""))
 
 
 def check_login(scope: Scope, message: object, skill_of_tool: Mapping[str, Skill]) -> None:

@@ -9,7 +9,13 @@ from typing import NamedTuple
 
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.dealers.routing import notices_of, visit_cancelled_notices
-from dealer_agent.leads.consent_events import EVEN_EXPIRED, WITHDRAWN, WITHDRAWN_ELSEWHERE, channels_allowed
+from dealer_agent.leads.consent_events import (
+    EVEN_EXPIRED,
+    WITHDRAWN,
+    WITHDRAWN_ELSEWHERE,
+    channels_allowed,
+    without_refused,
+)
 from dealer_agent.storage.deliveries.outbox import Receiver, WaitingDelivery, enqueue, waiting
 from dealer_agent.storage.deliveries.sent_deliveries import copies
 from dealer_agent.storage.leads.quarantine import is_kept_from_staff
@@ -99,7 +105,7 @@ def withdraw_late(tx: Transaction, lead_id: str, restored: WithdrawalTimes, prof
 
 def channels_withdrawn(tx: Transaction, lead_id: str, restored: WithdrawalTimes) -> list[str]:
     """The channels that a lead allows, although one of these withdrawals came after the consent."""
-    events = channel_events(tx, lead_id)
+    events = without_refused(channel_events(tx, lead_id))
 
     def newest_grant(channel: str) -> datetime:
         return max(each.granted_at for each in events if each.granted_at is not None and channel in each.channels)

@@ -18,11 +18,13 @@ from dealer_agent.leads.consent_events import (
     DISPOSED,
     ERASED,
     GRANTED,
+    REFUSED,
     WITHDRAWN,
     ChannelEvent,
     ConsentEvent,
     ConsentRecord,
     channels_allowed,
+    without_refused,
 )
 from dealer_agent.storage.leads.prepared_statements import Prepared
 from dealer_agent.storage.privacy.event_chain import (
@@ -166,6 +168,17 @@ def repeat_withdrawal_event(
     event = _plain_event(tx, lead_id, kind) | {"channels": msgspec.json.encode(tuple(channels)), "purpose": contacts}
     body = _Body(salt=secrets.token_bytes(SALT_BYTES), by=by, reason=reason)
     return append(tx, event, msgspec.msgpack.encode(body))
+
+
+def refuse_consents(tx: Transaction, lead_id: str, since: datetime, *, by: str, reason: str) -> None:
+    """Adds an event that a person refused the consents of a lead that were recorded at `since` or later, if any were.
+
+    It is no withdrawal of the customer: it applies to nothing else, and no sender learns of it.
+    """
+    standing = without_refused(channel_events(tx, lead_id))
+    if any(event.kind == GRANTED and event.at >= since for event in standing):
+        event = _plain_event(tx, lead_id, REFUSED) | {"granted_at": since}
+        append(tx, event, msgspec.msgpack.encode(_Body(salt=secrets.token_bytes(SALT_BYTES), by=by, reason=reason)))
 
 
 def erase_consents(tx: Transaction, lead_id: str, kind: str) -> int:
