@@ -154,8 +154,8 @@ def _write(connection: psycopg.Connection, sizes: dict[str, int]) -> None:
             "INSERT INTO unit_documents (dealer_id, vehicle_id, unit) SELECT dealer_id, vehicle_id, unit"
             " FROM sizes JOIN pool ON number < units ORDER BY dealer_id, vehicle_id",
             "INSERT INTO imports (dealer_id, revision, at, current_at, source, kind, layout, full_file, added, changed,"
-            " unchanged, sold, back) SELECT dealer_id, 1, {now}, {now}, 'benchmark', 'import', 'canonical', true, units,"
-            " 0, 0, 0, 0 FROM sizes",
+            " unchanged, sold, back) SELECT dealer_id, 1, {now}, {now}, 'benchmark', 'import', 'canonical', true,"
+            " units, 0, 0, 0, 0 FROM sizes",
             "INSERT INTO revisions (dealer_id, stock_counter, token_counter, settings_counter)"
             " SELECT dealer_id, 1, 0, 1 FROM sizes",
         ):

@@ -1,0 +1,89 @@
+"""Compares what the model says of an installation with measured ones. Pure."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from benchmarks.costs import INSTALLATION, PLATFORM, Costs, Figures
+from benchmarks.installation_points import FITTED, InstallationCosts, Loaded
+from dealer_agent.server.dealer_memory import OPENED_BYTES
+
+GOAL = 0.2
+"""The largest difference, as a share of the measured value."""
+
+
+class Compared(NamedTuple):
+    """What the model says of so many dealers, and what was measured. `fitted`: the model has learned from it."""
+
+    what: str
+    dealers: int
+    said: float
+    measured: float
+    unit: str
+    commit: str
+    fitted: bool
+
+    @property
+    def difference(self) -> float:
+        """What the model says too much, as a share of the measured value."""
+        return self.said / self.measured - 1 if self.measured else 0.0
+
+    @property
+    def within(self) -> bool:
+        """Whether the difference is within the goal."""
+        return abs(self.difference) <= GOAL
+
+
+def compared(figures: Figures) -> list[Compared]:
+    """The model beside each measured installation of the figures."""
+    return [*_installations(figures), *_platform(figures)]
+
+
+def _installations(figures: Figures) -> Iterator[Compared]:
+    part = figures.get(INSTALLATION)
+    if part is None:
+        return
+    costs, commit = Costs.of(figures), part["circumstances"]["commit"]
+    measured = msgspec.convert(part["figures"], InstallationCosts)
+    workers = measured.workers
+    for point in measured.points:
+        fitted = point.dealers <= FITTED
+
+        def row(
+            what: str, said: float, found: float, unit: str, dealers: int = point.dealers, fitted: bool = fitted
+        ) -> Compared:
+            return Compared(what, dealers, said, found, unit, commit, fitted)
+
+        registered = workers * (costs.worker_mib + point.dealers * costs.registered_mib)
+        yield row("memory, none loaded", registered, point.registered_mib, "MiB")
+        for loaded in point.loaded:
+            said = registered + workers * _loaded(costs, loaded, measured.open_files)
+            yield row(f"memory, {loaded.dealers:,} loaded", said, loaded.mib, "MiB")
+        yield row("ready", costs.ready_seconds, point.ready_seconds, "s")
+        idle = workers * costs.idle_worker + point.dealers * costs.idle_dealer
+        yield row("idle, service", idle * 100, point.idle_service * 100, "% of a core")
+        yield row("connections, idle", workers * costs.connections, point.connections, "")
+
+
+def _loaded(costs: Costs, loaded: Loaded, open_files: int) -> float:
+    """MiB of the loaded dealers in one worker, which closes others when it has too many open files."""
+    most = open_files // 2 * OPENED_BYTES / 2**20
+    return min(most, loaded.dealers * costs.loaded_mib + loaded.units * costs.unit_mib)
+
+
+def _platform(figures: Figures) -> Iterator[Compared]:
+    """Its memory by loaded dealers does not say how many files a process may open, so it is not compared."""
+    part = figures.get(PLATFORM)
+    if part is None or INSTALLATION not in figures:
+        return
+    costs, commit, found = Costs.of(figures), part["circumstances"]["commit"], part["figures"]
+    workers = msgspec.convert(figures[INSTALLATION]["figures"], InstallationCosts).workers
+    for start in found["starts"]:
+        yield Compared("ready", start["dealers"], costs.ready_seconds, start["seconds"], "s", commit, False)
+    dealers = found["prepared"]["dealers"]
+    registered = workers * (costs.worker_mib + dealers * costs.registered_mib)
+    yield Compared("memory, none loaded", dealers, registered, found["memory"][0]["mib"], "MiB", commit, False)
+    idle = workers * costs.idle_worker + dealers * costs.idle_dealer
+    measured = found["idle"]["service"]
+    yield Compared("idle, service", dealers, idle * 100, measured * 100, "% of a core", commit, False)
