@@ -387,14 +387,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     group = parser.add_argument_group("assumptions")
     for each in fields(Assumptions):
-        kind: Callable[[str], float] = _count if isinstance(each.default, int) and each.type is int else _number
-        kind = _share if each.name in SHARES else kind
+        kind = COUNTED.get(each.name, _share if each.name in SHARES else _number)
         words = f"{each.metadata['what']} (default: {each.default:g})"
         group.add_argument(f"--{each.name.replace('_', '-')}", type=kind, default=each.default, metavar="N", help=words)
     return parser
-
-
-SHARES = {"changed_rows", "busiest_hour", "full"}
 
 
 def _number(text: str) -> float:
@@ -416,6 +412,22 @@ def _count(text: str) -> int:
     if number < 0:
         raise argparse.ArgumentTypeError(f"{text} is not a number of at least 0")
     return number
+
+
+def _at_least_one(text: str) -> int:
+    number = _count(text)
+    if not number:
+        raise argparse.ArgumentTypeError("0 is too few")
+    return number
+
+
+SHARES = {"changed_rows", "busiest_hour", "full"}
+COUNTED: dict[str, Callable[[str], float]] = {
+    "cores": _at_least_one,
+    "lost": _count,
+    "server_connections": _at_least_one,
+    "process_connections": _at_least_one,
+}
 
 
 if __name__ == "__main__":
