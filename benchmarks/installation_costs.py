@@ -5,11 +5,10 @@ machine. The points of 1 and 300 dealers give the costs, and larger ones check t
 """
 
 import os
-import resource
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,7 +24,7 @@ from benchmarks.lead_requests import lead_requests
 from benchmarks.leads import CHANNEL, CRM_CHANNEL
 from benchmarks.many_dealers import USUAL, dealer_document, dealers_of, prepare, write_installation
 from benchmarks.platform_clients import a_client_of_each_worker, load_all
-from benchmarks.servers import Server, ask, cpu_seconds, dealer_agent, installation, peer
+from benchmarks.servers import Server, allow_open_files, ask, cpu_seconds, dealer_agent, installation, peer
 from benchmarks.steady import send_steadily
 from dealer_agent.config.installation import load_installation
 from dealer_agent.feeds.files.checks import EVERY_CHECK
@@ -42,8 +41,6 @@ FED = 20
 LEADS = 400
 LEADS_PER_SECOND = 40
 POLLS = 1_000
-OPEN_FILES = 65_536
-"""The limit of the units in deploy/systemd. Each loaded stock is an open file."""
 PATIENCE_SECONDS = 120
 
 Say = Callable[[str], None]
@@ -52,7 +49,7 @@ Say = Callable[[str], None]
 def installation_costs(sizes: Sequence[int], seconds: float, say: Say) -> InstallationCosts:
     """Measures installations with so many dealers, each idle for these seconds, and then feeds and leads."""
     os.environ["PATH"] = with_system_folders(os.environ.get("PATH", os.defpath))
-    open_files = _allow_open_files()
+    open_files = allow_open_files()
     with tempfile.TemporaryDirectory() as name, own_postgresql() as server:
         stored = _lead_bytes(Path(name) / "leads", server.url, say)
         points = []
@@ -65,15 +62,6 @@ def installation_costs(sizes: Sequence[int], seconds: float, say: Say) -> Instal
                 changed, unchanged = run.feeds(server.pid, points[-1], say)
                 stored |= run.version_bytes()
     return InstallationCosts(WORKERS, open_files, points, changed, unchanged, msgspec.convert(stored, StoredBytes))
-
-
-def _allow_open_files() -> int:
-    """Gives processes the limit that a service has, if this process may. Returns their limit."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard < OPEN_FILES:
-        with suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (OPEN_FILES, OPEN_FILES))
-    return resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 
 
 @contextmanager

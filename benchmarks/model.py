@@ -24,6 +24,8 @@ from rich.table import Table
 from benchmarks import FIGURES
 from benchmarks.costs import Costs, Figures, missing
 from benchmarks.model_check import GOAL, Compared, compared
+from benchmarks.servers import OPEN_FILES
+from dealer_agent.server.dealer_memory import OPENED_BYTES
 from dealer_agent.server.refresh import LISTENING_POLL_SECONDS
 from dealer_agent.storage.connections import MOST_CONNECTIONS
 
@@ -57,6 +59,7 @@ class Assumptions:
     memory_gib: float = _assumed(32, "memory of a machine in GiB")
     full: float = _assumed(0.6, "how full a core may be in the busiest hour, and the memory at any time")
     lost: int = _assumed(1, "how many machines may be lost in the busiest hour")
+    open_files: int = _assumed(OPEN_FILES, "LimitNOFILE: half of them are for loaded dealers")
     server_connections: int = _assumed(100, "max_connections of PostgreSQL")
     process_connections: int = _assumed(MOST_CONNECTIONS, "database_connections: the most of a worker")
 
@@ -67,7 +70,8 @@ class Needs(Struct, frozen=True):
     `machines` are those of the service, with those that may be lost. It is 0 if no number is enough. `lost_requests`:
     those that HAProxy sends to a machine that does not answer any more. `cold_dealers`: dealers of a lost machine that
     another one must load, with routing by name. `warm_seconds`: until the others have loaded them all.
-    `returned_seconds`: until a machine that comes back has loaded its dealers.
+    `returned_seconds`: until a machine that comes back has loaded its dealers. `snapshots`: MiB of the dealers that a
+    worker has loaded then, with routing by name.
     """
 
     dealers: int
@@ -79,6 +83,7 @@ class Needs(Struct, frozen=True):
     database: float
     machines: int
     workers: int
+    snapshots: float
     memory_round_robin: float
     memory_routed: float
     connections: int
@@ -116,6 +121,7 @@ def needs(costs: Costs, assumed: Assumptions, dealers: int) -> Needs:
         database=database,
         machines=machines,
         workers=workers,
+        snapshots=work.snapshots(dealers / max(1, left)),
         memory_round_robin=memory,
         memory_routed=work.memory(workers, dealers / max(1, left)),
         connections=connections,
@@ -174,19 +180,26 @@ class _Work:
 
     def memory(self, workers: int, loaded: float) -> float:
         """MiB of a machine with so many workers, each of which has loaded so many dealers."""
-        of_loaded = loaded * (self.costs.loaded_mib + self.assumed.units * self.costs.unit_mib)
-        return workers * (self.costs.worker_mib + self.dealers * self.costs.registered_mib + of_loaded)
+        return workers * (self.costs.worker_mib + self.dealers * self.costs.registered_mib + self.snapshots(loaded))
+
+    def snapshots(self, loaded: float) -> float:
+        """MiB of so many loaded dealers in a worker."""
+        return loaded * (self.costs.loaded_mib + self.assumed.units * self.costs.unit_mib)
 
     def fewest(self) -> tuple[int, int]:
         """The fewest machines that are enough after the loss, with routing by name, and the workers of each. Both are
         0 if no number is enough."""
         assumed = self.assumed
         room, memory = assumed.full - self.costs.idle_worker, assumed.memory_gib * 1024 * assumed.full
-        if room <= 0 or self.memory(1, 0) >= memory:
+        opened = assumed.open_files // 2 * OPENED_BYTES / 2**20
+        if room <= 0 or self.memory(1, 0) >= memory or not opened:
             return 0, 0
         needed = max(1, ceil((self.requests + self.leads + self.deliveries + self.imports + self.idle(0)) / room))
         machines = ceil(needed / assumed.cores)
-        while self.memory(ceil(needed / machines), self.dealers / machines) > memory:
+        while (
+            self.memory(ceil(needed / machines), self.dealers / machines) > memory
+            or self.snapshots(self.dealers / machines) > opened
+        ):
             machines += 1
         return machines, ceil(needed / machines)
 
@@ -246,6 +259,7 @@ ROWS = (
     Row("workers of a machine", lambda each: f"{each.workers:,}"),
     Row("memory of a machine, round robin, GiB", lambda each: f"{each.memory_round_robin / 1024:,.1f}"),
     Row("memory of a machine, routed by name, GiB", lambda each: f"{each.memory_routed / 1024:,.1f}"),
+    Row("snapshot_memory_mib, routed by name", lambda each: f"{ceil(each.snapshots):,}"),
     Row("database connections, at most", lambda each: f"{each.connections:,}"),
     Row("PgBouncer needed", lambda each: "yes" if each.pooler else "no"),
     Row("database, GB", lambda each: f"{each.stored_gb:,.1f}"),
@@ -425,6 +439,7 @@ SHARES = {"changed_rows", "busiest_hour", "full"}
 COUNTED: dict[str, Callable[[str], float]] = {
     "cores": _at_least_one,
     "lost": _count,
+    "open_files": _at_least_one,
     "server_connections": _at_least_one,
     "process_connections": _at_least_one,
 }

@@ -73,7 +73,7 @@ def _loaded(costs: Costs, loaded: Loaded, open_files: int) -> float:
 
 
 def _platform(figures: Figures) -> Iterator[Compared]:
-    """Its memory by loaded dealers does not say how many files a process may open, so it is not compared."""
+    """Memory is compared if the run says how many files a process may open: with too few, a process closes dealers."""
     part = figures.get(PLATFORM)
     if part is None or INSTALLATION not in figures:
         return
@@ -83,7 +83,10 @@ def _platform(figures: Figures) -> Iterator[Compared]:
         yield Compared("ready", start["dealers"], costs.ready_seconds, start["seconds"], "s", commit, False)
     dealers = found["prepared"]["dealers"]
     registered = workers * (costs.worker_mib + dealers * costs.registered_mib)
-    yield Compared("memory, none loaded", dealers, registered, found["memory"][0]["mib"], "MiB", commit, False)
+    points = msgspec.convert(found["memory"], list[Loaded]) if "open_files" in found else []
+    for point in points:
+        said = registered + workers * _loaded(costs, point, found["open_files"])
+        yield Compared(f"memory, {point.dealers:,} loaded", dealers, said, point.mib, "MiB", commit, False)
     idle = workers * costs.idle_worker + dealers * costs.idle_dealer
     measured = found["idle"]["service"]
     yield Compared("idle, service", dealers, idle * 100, measured * 100, "% of a core", commit, False)

@@ -35,6 +35,7 @@ STEADY = Steady(200, 0, 2.0, 6.0, 9.0)
 LOAD = Load(1_000.0, 4_000, 0, 0, p50=10.0, p99=20.0, cpu=650.0, kernel_cpu=100.0)
 FIGURES = PlatformFigures(
     prepared=Prepared(3_500, 1_000_000, 11_000, 90.0),
+    open_files=65_536,
     starts=[Start(1, 2.0, 4.0), Start(3_500, 3.0, 4.5)],
     memory=[MemoryPoint(0, 0, 200.0), MemoryPoint(3_480, 1_000_000, 3_000.0)],
     further_mib=0.8,
