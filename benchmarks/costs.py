@@ -44,7 +44,7 @@ def _of_installation(what: str, unit: str, read: Callable[[InstallationCosts], f
 
 @dataclass(frozen=True)
 class Costs:
-    """Processor time in microseconds or cores, memory in MiB for one worker, and bytes in the database."""
+    """Processor time in microseconds or cores, memory in MiB, and bytes in the database."""
 
     request: float = _measured(
         "processor time of a request to warm dealers", "µs", PLATFORM, lambda found: found["warm"][-1]["load"]["cpu"]
@@ -90,11 +90,14 @@ class Costs:
         lambda found: found.of_dealer(lambda point: point.registered_mib) / found.workers,
     )
     loaded_mib: float = _of_installation("memory of a loaded dealer, in a worker", "MiB", lambda found: found.loaded[0])
-    unit_mib: float = _of_installation("memory of a unit, in a worker", "MiB", lambda found: found.loaded[1])
+    unit_mib: float = _of_installation(
+        "memory of a unit, in all workers of a machine together", "MiB", lambda found: found.loaded[1]
+    )
+    file_mib: float = _of_installation("a unit in the file of its stock", "MiB", lambda found: found.file_of_unit)
     connections: float = _of_installation(
         "connections of an idle worker to the database",
         "",
-        lambda found: found.of_process(lambda point: point.connections),
+        lambda found: max(point.connections for point in found.points) / found.workers,
     )
     ready_seconds: float = _of_installation(
         "start until the service is ready", "s", lambda found: found.fitted[-1].ready_seconds

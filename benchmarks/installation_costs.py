@@ -5,6 +5,7 @@ machine. The points of 1 and 300 dealers give the costs, and larger ones check t
 """
 
 import os
+import random
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,11 +20,11 @@ from tests.storage.databases import fresh_schema, own_postgresql, with_system_fo
 from tests.storage.service_role import admin_of, prepared_schema
 
 from benchmarks.dealership import feed_units, make_dealer, write_settings
-from benchmarks.installation_points import InstallationCosts, Loaded, Point, RowCost, StoredBytes
+from benchmarks.installation_points import FITTED, InstallationCosts, Loaded, Point, RowCost, StoredBytes
 from benchmarks.lead_requests import lead_requests
 from benchmarks.leads import CHANNEL, CRM_CHANNEL
 from benchmarks.many_dealers import USUAL, dealer_document, dealers_of, prepare, write_installation
-from benchmarks.platform_clients import a_client_of_each_worker, load_all
+from benchmarks.platform_clients import WorkerClient, a_client_of_each_worker, load_all
 from benchmarks.servers import Server, allow_open_files, ask, cpu_seconds, dealer_agent, installation, peer
 from benchmarks.steady import send_steadily
 from dealer_agent.config.installation import load_installation
@@ -42,6 +43,8 @@ LEADS = 400
 LEADS_PER_SECOND = 40
 POLLS = 1_000
 PATIENCE_SECONDS = 120
+SETTLED_SECONDS = 0.2
+"""Processor time of a service in two seconds that does not load dealers any more."""
 
 Say = Callable[[str], None]
 
@@ -59,8 +62,9 @@ def installation_costs(sizes: Sequence[int], seconds: float, say: Say) -> Instal
             with _prepared(Path(name) / str(count), server.url, dealers) as run:
                 stored |= run.stored_bytes()
                 points.append(run.point(server.pid, seconds, say))
-                changed, unchanged = run.feeds(server.pid, points[-1], say)
-                stored |= run.version_bytes()
+                if count <= FITTED:
+                    changed, unchanged = run.feeds(server.pid, points[-1], say)
+                    stored |= run.version_bytes()
     return InstallationCosts(WORKERS, open_files, points, changed, unchanged, msgspec.convert(stored, StoredBytes))
 
 
@@ -113,14 +117,7 @@ class _Run:
             ready_seconds, ready_cpu = time.perf_counter() - begun, server.cpu_seconds()[0]
             with a_client_of_each_worker(server) as clients:
                 registered_mib = server.whole_memory()
-                by_size = sorted(self.sizes, key=self.sizes.__getitem__)
-                half = len(by_size) // 2
-                loaded = []
-                for begin, end in ((0, half), (half, len(by_size))) if half else ((0, 1),):
-                    say(f"{len(self.sizes):,} dealers: each worker loads dealer {begin:,} to {end:,}")
-                    load_all(clients, by_size[begin:end])
-                    units = sum(self.sizes[dealer_id] for dealer_id in by_size[:end])
-                    loaded.append(Loaded(end, units, server.whole_memory()))
+                loaded = self._load(server, clients, say)
                 say(f"{len(self.sizes):,} dealers: nothing happens")
                 time.sleep(5)
                 before = server.cpu_seconds()[0], cpu_seconds(database)[0]
@@ -141,6 +138,26 @@ class _Run:
             poll=self._poll(database),
         )
 
+    def _load(self, server: Server, clients: Sequence[WorkerClient], say: Say) -> list[Loaded]:
+        """Loads the dealers in steps, until the workers begin to close some."""
+        # In a small installation, dealers of a size together tell apart what a dealer and what a unit needs.
+        order = list(self.sizes)
+        random.Random(7).shuffle(order)
+        if len(order) <= FITTED:
+            order.sort(key=self.sizes.__getitem__)
+        found: list[Loaded] = []
+        step = -(-len(order) // (2 if len(order) <= FITTED else 8))
+        for begin in range(0, len(order), step):
+            end = min(begin + step, len(order))
+            say(f"{len(order):,} dealers: each worker loads dealer {begin:,} to {end:,}")
+            load_all(clients, order[begin:end])
+            units = sum(self.sizes[dealer_id] for dealer_id in order[:end])
+            files = sum(file.stat().st_size for file in self.folder.rglob("*.bin")) / 2**20
+            found.append(Loaded(end, units, server.whole_memory(), files))
+            if not found[-1].fits(allow_open_files()):
+                break
+        return found
+
     def feeds(self, database: int, point: Point, say: Say) -> tuple[RowCost, RowCost]:
         """Microseconds for a row of a feed that has another price, and for one that is the same.
 
@@ -155,6 +172,7 @@ class _Run:
             Store.open(loaded.database_url, loaded.cipher, many_dealers=True) as store,
         ):
             load_all(clients, fed)
+            _settle(server)
 
             def import_all(price: int) -> RowCost:
                 say(f"{len(self.sizes):,} dealers: {len(fed)} of them get a feed")
@@ -195,6 +213,16 @@ class _Run:
                 with store.installation() as everything:
                     count_changes(everything)
             return (cpu_seconds(database)[0] - before) / POLLS * 1e6
+
+
+def _settle(server: Server) -> None:
+    """Waits until the service has loaded the dealers that were used before its start."""
+    ends = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < ends:
+        before = server.cpu_seconds()[0]
+        time.sleep(2)
+        if server.cpu_seconds()[0] - before < SETTLED_SECONDS:
+            return
 
 
 def _lead_bytes(folder: Path, server: str, say: Say) -> dict[str, float]:

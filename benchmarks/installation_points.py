@@ -8,15 +8,31 @@ from functools import cached_property
 
 from msgspec import Struct
 
+from dealer_agent.server.dealer_memory import OPENED_BYTES
+
 FITTED = 300
 
 
 class Loaded(Struct, frozen=True):
-    """The memory of all processes in MiB when each worker has loaded so many dealers with so many units."""
+    """The memory of all processes in MiB when each worker has loaded so many dealers with so many units, and the MiB of
+    the files of their stock, which all workers map."""
 
     dealers: int
     units: int
     mib: float
+    files_mib: float
+
+    def fits(self, open_files: int) -> bool:
+        """Whether a process with so many open files keeps all these dealers loaded."""
+        return self.dealers * OPENED_MIB + self.files_mib < most_opened(open_files) * 15 / 16
+
+
+OPENED_MIB = OPENED_BYTES / 2**20
+
+
+def most_opened(open_files: int) -> float:
+    """The largest memory of loaded dealers, in MiB as the service counts it, with so many open files."""
+    return open_files // 2 * OPENED_MIB
 
 
 class Point(Struct, frozen=True):
@@ -76,21 +92,28 @@ class InstallationCosts(Struct, frozen=True, dict=True):
         return max(0.0, read(self.fitted[0]) / self.workers)
 
     def of_dealer(self, read: Callable[[Point], float]) -> float:
-        """How much a figure grows with each registered dealer."""
-        first, last = self.fitted[0], self.fitted[-1]
+        """How much a figure grows with each registered dealer, from the smallest to the largest installation."""
+        first, last = self.fitted[0], max(self.points, key=lambda point: point.dealers)
         if first.dealers == last.dealers:
             return 0.0
         return max(0.0, (read(last) - read(first)) / (last.dealers - first.dealers))
 
     @cached_property
     def loaded(self) -> tuple[float, float]:
-        """MiB of a loaded dealer and of a unit in one worker, beside what the first dealer of a worker needs."""
+        """MiB of a loaded dealer in each worker, and of a unit in all of them, which map the same files. What the
+        first dealer of a worker needs is not in them."""
         first, rows = self._first_loaded, []
         for point in self.fitted:
             for each in point.loaded:
-                mib = (each.mib - point.registered_mib - self.of_first_dealer) / self.workers
-                rows.append((each.dealers - first.dealers, each.units - first.units, mib))
+                mib = each.mib - point.registered_mib - self.of_first_dealer
+                rows.append((self.workers * (each.dealers - first.dealers), each.units - first.units, mib))
         return two_costs(rows)
+
+    @property
+    def file_of_unit(self) -> float:
+        """MiB of a unit in the file of its stock."""
+        largest = self.fitted[-1].loaded[-1]
+        return largest.files_mib / largest.units
 
     @property
     def of_first_dealer(self) -> float:

@@ -23,9 +23,9 @@ from rich.table import Table
 
 from benchmarks import FIGURES
 from benchmarks.costs import Costs, Figures, missing
+from benchmarks.installation_points import OPENED_MIB, most_opened
 from benchmarks.model_check import GOAL, Compared, compared
 from benchmarks.servers import OPEN_FILES
-from dealer_agent.server.dealer_memory import OPENED_BYTES
 from dealer_agent.server.refresh import LISTENING_POLL_SECONDS
 from dealer_agent.storage.connections import MOST_CONNECTIONS
 
@@ -70,8 +70,8 @@ class Needs(Struct, frozen=True):
     `machines` are those of the service, with those that may be lost. It is 0 if no number is enough. `lost_requests`:
     those that HAProxy sends to a machine that does not answer any more. `cold_dealers`: dealers of a lost machine that
     another one must load, with routing by name. `warm_seconds`: until the others have loaded them all.
-    `returned_seconds`: until a machine that comes back has loaded its dealers. `snapshots`: MiB of the dealers that a
-    worker has loaded then, with routing by name.
+    `returned_seconds`: until a machine that comes back has loaded its dealers. `snapshots`: the setting
+    `snapshot_memory_mib` with which a worker keeps its dealers loaded, with routing by name.
     """
 
     dealers: int
@@ -179,19 +179,20 @@ class _Work:
         return polls + leads + deliveries + rows + workers * self.costs.idle_worker_database
 
     def memory(self, workers: int, loaded: float) -> float:
-        """MiB of a machine with so many workers, each of which has loaded so many dealers."""
-        return workers * (self.costs.worker_mib + self.dealers * self.costs.registered_mib + self.snapshots(loaded))
+        """MiB of a machine with so many workers, each of which has loaded so many dealers. They map the same files."""
+        of_worker = self.costs.worker_mib + self.dealers * self.costs.registered_mib + loaded * self.costs.loaded_mib
+        return workers * of_worker + loaded * self.assumed.units * self.costs.unit_mib
 
     def snapshots(self, loaded: float) -> float:
-        """MiB of so many loaded dealers in a worker."""
-        return loaded * (self.costs.loaded_mib + self.assumed.units * self.costs.unit_mib)
+        """The least `snapshot_memory_mib` with which a worker keeps so many dealers loaded."""
+        return loaded * (OPENED_MIB + self.assumed.units * self.costs.file_mib)
 
     def fewest(self) -> tuple[int, int]:
         """The fewest machines that are enough after the loss, with routing by name, and the workers of each. Both are
         0 if no number is enough."""
         assumed = self.assumed
         room, memory = assumed.full - self.costs.idle_worker, assumed.memory_gib * 1024 * assumed.full
-        opened = assumed.open_files // 2 * OPENED_BYTES / 2**20
+        opened = most_opened(assumed.open_files)
         if room <= 0 or self.memory(1, 0) >= memory or not opened:
             return 0, 0
         needed = max(1, ceil((self.requests + self.leads + self.deliveries + self.imports + self.idle(0)) / room))
