@@ -2,13 +2,17 @@
 
 import json
 from dataclasses import asdict, fields, replace
+from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 from benchmarks.costs import Costs, missing
 from benchmarks.installation_points import InstallationCosts, Loaded, Point, RowCost, StoredBytes, two_costs
-from benchmarks.model import BEGIN, END, SCALING, STEPS, Assumptions, Needs, documented, main, needs
+from benchmarks.model import main
 from benchmarks.model_check import compared
+from benchmarks.model_needs import Assumptions, Needs, needs
+from benchmarks.model_page import BEGIN, END, SCALING, STEPS, documented, write_page
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,6 +37,7 @@ COSTS = Costs(
     registered_mib=0.001,
     loaded_mib=0.2,
     unit_mib=0.001,
+    file_mib=0.0006,
     connections=4,
     ready_seconds=3,
     first_answer_ms=20,
@@ -141,22 +146,20 @@ def test_every_cost_has_a_source_and_its_part_is_named_if_it_was_not_measured() 
 def point(dealers: int, units: int) -> Point:
     """An installation of two workers that costs exactly what COSTS says."""
 
-    def mib(loaded: int, of_units: int) -> float:
-        each = COSTS.worker_mib + dealers * COSTS.registered_mib
-        more = (loaded - 1) * COSTS.loaded_mib + (of_units - 300) * COSTS.unit_mib
-        return 2 * (each + (more if loaded else -10))
+    def after(loaded: int, of_units: int) -> Loaded:
+        workers = 2 * (COSTS.worker_mib + dealers * COSTS.registered_mib + (loaded - 1) * COSTS.loaded_mib)
+        mib = workers + (of_units - 300) * COSTS.unit_mib
+        return Loaded(loaded, of_units, mib, of_units * COSTS.file_mib)
 
-    half = dealers // 2
-    loaded = [Loaded(dealers, units, mib(dealers, units))]
-    if half:
-        loaded.insert(0, Loaded(half, units // 3, mib(half, units // 3)))
+    steps = [after(dealers // 2, units // 3)] if dealers > 1 else []
+    first_dealer = 20
     return Point(
         dealers=dealers,
         units=units,
         ready_seconds=COSTS.ready_seconds,
         ready_cpu=1.5,
-        registered_mib=mib(0, 0),
-        loaded=loaded,
+        registered_mib=2 * (COSTS.worker_mib + dealers * COSTS.registered_mib) - first_dealer,
+        loaded=[*steps, after(dealers, units)],
         idle_service=2 * COSTS.idle_worker + dealers * COSTS.idle_dealer,
         idle_database=2 * COSTS.idle_worker_database,
         connections=8,
@@ -164,7 +167,7 @@ def point(dealers: int, units: int) -> Point:
     )
 
 
-def figures(*points: Point) -> dict[str, object]:
+def figures(*points: Point) -> dict[str, Any]:
     """Stored figures of the part."""
     stored = StoredBytes(unit=1_400, dealer=4_000, version=600, feed=1_000, lead=7_000, delivery=4_000)
     found = InstallationCosts(2, 65_536, list(points), RowCost(400, 100), RowCost(200, 50), stored)
@@ -173,7 +176,16 @@ def figures(*points: Point) -> dict[str, object]:
 
 def test_costs_are_those_of_the_measured_installations() -> None:
     found = Costs.of(figures(point(1, 300), point(300, 90_000)))
-    for name in ("registered_mib", "loaded_mib", "unit_mib", "idle_dealer", "poll", "connections", "version_bytes"):
+    for name in (
+        "registered_mib",
+        "loaded_mib",
+        "unit_mib",
+        "file_mib",
+        "idle_dealer",
+        "poll",
+        "connections",
+        "version_bytes",
+    ):
         assert getattr(found, name) == pytest.approx(getattr(COSTS, name), rel=0.01), name
 
 
@@ -186,10 +198,18 @@ def test_a_larger_installation_is_compared_and_not_learned_from() -> None:
 
 
 def test_a_measured_value_far_from_the_model_is_outside_the_goal() -> None:
-    larger = msgspec.structs.replace(point(3_500, 1_000_000), registered_mib=1_000, connections=20)
+    larger = msgspec.structs.replace(point(3_500, 1_000_000), ready_seconds=9, idle_service=0.2)
     rows = compared(figures(point(1, 300), point(300, 90_000), larger))
-    outside = {row.what for row in rows if not row.within}
-    assert outside == {"memory, none loaded", "connections, idle"}
+    outside = {(row.what, row.dealers) for row in rows if not row.within}
+    assert ("ready", 3_500) in outside
+    assert ("memory, 3,500 loaded", 3_500) not in outside
+
+
+def test_memory_is_not_compared_where_a_worker_has_closed_dealers() -> None:
+    few = figures(point(1, 300), point(300, 90_000), point(3_500, 1_000_000))
+    few["installation"]["figures"]["open_files"] = 10_000
+    assert "memory, 3,500 loaded" not in {row.what for row in compared(few)}
+    assert "memory, 1,750 loaded" in {row.what for row in compared(few)}
 
 
 @given(st.floats(0, 100), st.floats(0, 1))
@@ -203,10 +223,19 @@ def test_a_cost_is_never_negative() -> None:
     assert two_costs([]) == (0.0, 0.0)
 
 
-def test_the_page_about_scaling_has_the_table_of_the_program() -> None:
+@pytest.mark.parametrize("name", ["Needs", "Check", "Routing"])
+def test_the_page_about_scaling_has_the_tables_of_the_program(name: str) -> None:
     """After new figures: `python -m benchmarks.model --write`."""
-    written = SCALING.read_text("utf-8").partition(BEGIN)[2].partition(END)[0]
-    assert written.strip() == documented(STORED).strip()
+    page = SCALING.read_text("utf-8")
+    written = page.partition(BEGIN.format(name))[2].partition(END.format(name))[0]
+    assert written.strip() == documented(STORED)[name].strip()
+
+
+def test_writing_the_page_again_changes_nothing(tmp_path: Path) -> None:
+    copy = tmp_path / "scaling.md"
+    copy.write_text(SCALING.read_text("utf-8"), "utf-8")
+    write_page(copy, STORED)
+    assert copy.read_text("utf-8") == SCALING.read_text("utf-8")
 
 
 def test_the_program_prints_the_table_the_costs_and_the_check(capsys: pytest.CaptureFixture[str]) -> None:
