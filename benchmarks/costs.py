@@ -100,7 +100,15 @@ class Costs:
         lambda found: max(point.connections for point in found.points) / found.workers,
     )
     ready_seconds: float = _of_installation(
-        "start until the service is ready", "s", lambda found: found.fitted[-1].ready_seconds
+        "start until the service is ready, the longest",
+        "s",
+        lambda found: max(point.ready_seconds for point in found.points),
+    )
+    ready_cpu: float = _of_installation(
+        "processor time of a start with two workers", "s", lambda found: found.fitted[0].ready_cpu
+    )
+    ready_dealer: float = _of_installation(
+        "the same for each registered dealer", "s", lambda found: found.of_dealer(lambda point: point.ready_cpu)
     )
     first_answer_ms: float = _measured(
         "first response of a dealer with 300 units, p50", "ms", PLATFORM, lambda found: found["cold"][0]["p50"]

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import msgspec
 
 from benchmarks.costs import INSTALLATION, PLATFORM, Costs, Figures
-from benchmarks.installation_points import FITTED, InstallationCosts, Loaded
+from benchmarks.installation_points import FITTED, InstallationCosts, Loaded, Point
 
 GOAL = 0.2
 """The largest difference, as a share of the measured value."""
@@ -46,24 +46,33 @@ def _installations(figures: Figures) -> Iterator[Compared]:
     costs, commit = Costs.of(figures), part["circumstances"]["commit"]
     measured = msgspec.convert(part["figures"], InstallationCosts)
     workers = measured.workers
+    ends = (min(measured.points, key=_dealers), max(measured.points, key=_dealers))
     for point in measured.points:
-        fitted = point.dealers <= FITTED
-
-        def row(
-            what: str, said: float, found: float, unit: str, dealers: int = point.dealers, fitted: bool = fitted
-        ) -> Compared:
-            return Compared(what, dealers, said, found, unit, commit, fitted)
-
-        registered = workers * (costs.worker_mib + point.dealers * costs.registered_mib)
-        yield row("memory, none loaded", registered, point.registered_mib, "MiB")
+        dealers = point.dealers
+        # What grows with registered dealers comes from the smallest and the largest point.
+        is_end = point in ends
+        registered = workers * (costs.worker_mib + dealers * costs.registered_mib)
+        idle = workers * costs.idle_worker + dealers * costs.idle_dealer
+        rows = [
+            ("memory, none loaded", registered, point.registered_mib, "MiB", is_end),
+            ("start, processor time", _start(costs, dealers), point.ready_cpu, "s", is_end),
+            ("idle, service", idle * 100, point.idle_service * 100, "% of a core", is_end),
+            ("connections, idle", workers * costs.connections, point.connections, "", True),
+        ]
         for loaded in point.loaded:
             if loaded.fits(measured.open_files):
                 said = registered + _loaded(costs, workers, loaded)
-                yield row(f"memory, {loaded.dealers:,} loaded", said, loaded.mib, "MiB")
-        yield row("ready", costs.ready_seconds, point.ready_seconds, "s")
-        idle = workers * costs.idle_worker + point.dealers * costs.idle_dealer
-        yield row("idle, service", idle * 100, point.idle_service * 100, "% of a core")
-        yield row("connections, idle", workers * costs.connections, point.connections, "")
+                rows.append((f"memory, {loaded.dealers:,} loaded", said, loaded.mib, "MiB", dealers <= FITTED))
+        for what, said, found, unit, fitted in rows:
+            yield Compared(what, dealers, said, found, unit, commit, fitted)
+
+
+def _dealers(point: Point) -> int:
+    return point.dealers
+
+
+def _start(costs: Costs, dealers: int) -> float:
+    return costs.ready_cpu + dealers * costs.ready_dealer
 
 
 def _loaded(costs: Costs, workers: int, loaded: Loaded) -> float:
@@ -79,7 +88,8 @@ def _platform(figures: Figures) -> Iterator[Compared]:
     costs, commit, found = Costs.of(figures), part["circumstances"]["commit"], part["figures"]
     workers = msgspec.convert(figures[INSTALLATION]["figures"], InstallationCosts).workers
     for start in found["starts"]:
-        yield Compared("ready", start["dealers"], costs.ready_seconds, start["seconds"], "s", commit, False)
+        said = _start(costs, start["dealers"])
+        yield Compared("start, processor time", start["dealers"], said, start["cpu_seconds"], "s", commit, False)
     dealers = found["prepared"]["dealers"]
     registered = workers * (costs.worker_mib + dealers * costs.registered_mib)
     first = found["memory"][0]["mib"]

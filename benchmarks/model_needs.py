@@ -202,6 +202,7 @@ class _Work:
         shares = {
             "processor time": cores / room,
             "memory without routing": memory / (assumed.memory_gib * 1024 * assumed.full),
+            "open files without routing": self.snapshots(self.dealers) / most_opened(assumed.open_files),
             "connections": connections / assumed.server_connections,
             "processor time of the database": database / room,
         }
