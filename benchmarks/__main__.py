@@ -193,7 +193,7 @@ PARTS = {
     "platform": Part("many dealers in one service on PostgreSQL", 40, _platform, _show_platform, plots.plot_platform),
     "installation": Part(
         "memory, idle time, feeds and bytes of 1, 300 and 3,500 dealers, for benchmarks.model",
-        15,
+        8,
         _installation,
         _show_installation,
         lambda *_: None,
