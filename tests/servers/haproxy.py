@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -9,17 +10,28 @@ from tests.acceptance.running import free_port
 from tests.servers.programs import ServerProcess, installed_program, packaged_program
 
 StartBalancer = Callable[[Sequence[int]], "LoadBalancer"]
+DEPLOYED = Path(__file__).parents[2] / "deploy" / "haproxy" / "haproxy.cfg"
+IN_TURN = ("balance roundrobin",)
+
+
+def routing_by_dealer() -> list[str]:
+    """The lines of the deployed backend that send each dealer to a machine of its own."""
+    _, _, block = DEPLOYED.read_text("utf-8").partition("# Routing by dealer:")
+    lines = (line.strip() for line in block.splitlines()[1:])
+    return [line.removeprefix("# ") for line in takewhile(lambda line: line.startswith("# "), lines)]
 
 
 class LoadBalancer(ServerProcess):
     """Spreads requests over services on ports of 127.0.0.1, in turn.
 
     It asks each for `/readyz` every 200 ms. A request goes to the next one only if its connection was refused, so no
-    request reaches two services. `configure` replaces the services without an interruption.
+    request reaches two services. `configure` replaces the services without an interruption. `routing` has the lines of
+    the backend that choose a service, instead of the next one.
     """
 
-    def __init__(self, folder: Path, backends: Sequence[int]) -> None:
+    def __init__(self, folder: Path, backends: Sequence[int], routing: Sequence[str] = IN_TURN) -> None:
         self._settings = folder / "haproxy.cfg"
+        self._routing = "\n".join(f"    {line}" for line in routing)
         port = free_port()
         self._port_line = f"bind 127.0.0.1:{port}"
         self._write(backends)
@@ -56,7 +68,7 @@ frontend public
     option idle-close-on-response
     default_backend replicas
 backend replicas
-    balance roundrobin
+{self._routing}
     option httpchk GET /readyz
     http-check expect status 200
     option forwardfor
