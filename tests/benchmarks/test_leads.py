@@ -50,7 +50,10 @@ def test_a_short_run_measures_both_databases(monkeypatch: pytest.MonkeyPatch) ->
     small = {"leads.DELIVERIES": 20, "leads.STEADY_RATE": 10, "leads.VEHICLES": 20, "leads.WORKERS": 1}
     for name, value in (small | {"leads.LEADS": 9_000, "lead_requests.LEADS": 9_000}).items():
         monkeypatch.setattr(f"benchmarks.{name}", value)
-    found = lead_figures(1, 1, lambda _: None)
+    try:
+        found = lead_figures(1, 1, lambda _: None)
+    except ValueError:  # A busy machine answers nothing within a second.
+        found = lead_figures(1, 10, lambda _: None)
     assert [figures.database for figures in found.databases] == ["SQLite", "PostgreSQL"]
     for figures in found.databases:
         assert figures.leads.answered > 0
