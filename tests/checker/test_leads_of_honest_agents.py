@@ -59,7 +59,9 @@ def test_the_checks_of_a_card_have_few_leads_accepted(honest: HonestAgent) -> No
         return answer
 
     check_agent(honest, WITH_LEADS, counting, LISTENS_AT + "/.well-known/agent-card.json")
-    assert 5 <= len(accepted) <= MOST_ACCEPTED
+    # A retry at the other interface has the key of its lead, so it is not stored again.
+    different = {call.payload.get("idempotency_key") or call.body for call in accepted}
+    assert 5 <= len(different) <= MOST_ACCEPTED
     customers = [call.payload["customer"] for call in accepted]
     assert {each["last_name"] for each in customers} == {"Lead (dealer-agent check)"}
     assert all(re.fullmatch(r"test-lead-[a-z]{8}@example\.com", each["email"]) for each in customers)

@@ -331,6 +331,19 @@ judge_each(
 
 # Appointments
 
+
+@check("appointments.not-asked-for")
+async def _(target: Target) -> None:
+    """A duplicate may be of a lead that had an appointment, so only a new lead counts. That with a key has none."""
+    exchange = await _accepted_first(target)
+    reply = data_of(exchange)
+    skip_unless(reply.get("status") == "received", "The lead is not new.")
+    status = at(reply, "appointment.status")
+    expect(
+        status not in ("confirmed", "proposed"), f"The lead has no appointment, the response a {status} one.", exchange
+    )
+
+
 STATUS = forms.one_of("requested", "proposed", "confirmed", "rejected")
 
 

@@ -71,6 +71,13 @@ refuses("appointments.past-accepted", is_past)
 refuses("appointments.at-0.1.0", is_coming)
 refuses("appointments.windows", has_windows)
 refuses("appointments.windows-1.0.0", has_windows)
+replies(
+    "appointments.not-asked-for",
+    lambda data: data.update(
+        appointment={"appointment_id": "1", "status": "confirmed", "confirmed_at": "2126-03-02T15:00:00-06:00"}
+    ),
+    lambda payload: "appointment" not in payload,
+)
 replies("appointments.at-answered", pops("appointment"), is_coming)
 replies("appointments.id", lambda data: data["appointment"].pop("appointment_id"), is_coming)
 replies_visit("appointments.status", is_coming, status="maybe")
