@@ -236,5 +236,5 @@ def test_a_text_that_is_not_a_head_is_refused(line: str) -> None:
 
 def test_two_heads_that_contradict_each_other_show_that_the_record_was_written_anew() -> None:
     heads = [Head(DEALER, "consents", 5, each * 32, LATER) for each in (b"a", b"b")]
-    with pytest.raises(ValueError, match="written anew"):
+    with pytest.raises(ValueError, match="somebody rewrote the record"):
         by_chain(heads, DEALER)
