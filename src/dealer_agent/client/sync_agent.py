@@ -72,6 +72,8 @@ class SyncVehicles(Iterator[Vehicle]):
         return self._vehicles.skipped
 
     def __next__(self) -> Vehicle:
+        """The next vehicle. It fetches the next page when it is needed."""
+
         async def following() -> Vehicle | None:
             return await anext(self._vehicles, None)
 
