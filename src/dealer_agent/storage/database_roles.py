@@ -177,7 +177,7 @@ def inserting_only(connection: Connection, tables: Sequence[str]) -> Iterator[No
     connection.exec_driver_sql(f"CREATE ROLE {role} NOLOGIN")
     if not connection.execute(READ_ADMIN).scalar():
         connection.exec_driver_sql(f"GRANT {role} TO CURRENT_USER")
-    # It is not granted again: no role but the owner of the schema may ever make a table there.
+    # It is not granted again: up to PostgreSQL 14, every role can make tables in the schema public by default.
     connection.exec_driver_sql(f"REVOKE CREATE ON SCHEMA {schema} FROM PUBLIC")
     connection.exec_driver_sql(f"GRANT USAGE ON SCHEMA {schema} TO {role}")
     connection.exec_driver_sql(f"GRANT INSERT ON {', '.join(named)} TO {role}")
