@@ -80,6 +80,7 @@ class OpenInstallation:
         return found
 
     def _read_dealers(self) -> EnabledDealers:
+        """The enabled dealers and their hosts. A folder with one dealer has no table of them."""
         # Imported here: few commands need the statements about the dealers of an installation.
         from dealer_agent.storage.installation.dealer_registry import RegisteredDealer, all_dealers, all_hosts
 

@@ -49,7 +49,7 @@ _COMMAND = re.compile(
 
 
 class Where(NamedTuple):
-    """Where a command works: the folder of `--dir` and the dealer of `--dealer`. None is an option that it needs not.
+    """Where a command works: the folder of `--dir` and the dealer of `--dealer`. None: without this option.
 
     `Where()` changes nothing.
     """

@@ -11,6 +11,7 @@ from tests.acceptance.running import command_here, succeed_here
 from tests.installation.platform import DEALERS, add, make_installation
 
 from dealer_agent.callers import ANONYMOUS, issued, signed
+from dealer_agent.callers.policy import ANONYMOUS_LEADS_A_DAY, QUARANTINED_LEADS_A_DAY
 
 pytestmark = pytest.mark.outside_protocol("commands")
 
@@ -77,9 +78,16 @@ def test_a_limit_has_skills_rates_and_leads_a_day(folder: Path) -> None:
     assert made.items() >= expected.items()
     shown = agents(folder, "show", AGENT)
     assert shown.items() >= (expected | {"state": "limit", "from": "dealer, class signed"}).items()
-    assert agents(folder, "quarantine", AGENT)["leads_a_day"] == 20
+
+
+def test_an_agent_in_quarantine_and_an_anonymous_one_have_a_limit_of_leads_by_default(folder: Path) -> None:
+    assert agents(folder, "quarantine", AGENT)["leads_a_day"] == QUARANTINED_LEADS_A_DAY
+    assert agents(folder, "show", "anonymous")["leads_a_day"] == ANONYMOUS_LEADS_A_DAY
+
+
+def test_allowing_an_agent_ends_its_limits(folder: Path) -> None:
+    agents(folder, "limit", AGENT, "--skill", "inventory.search", "--leads-a-day", "3")
     assert agents(folder, "allow", AGENT).items() >= {"state": "allow", "skills": None, "leads_a_day": None}.items()
-    assert agents(folder, "show", "anonymous")["leads_a_day"] == 1000
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def programs(page: Path = GUIDE, language: str = "ts") -> Iterator[str]:
     yield from re.findall(rf"^```{language}\n(.*?)^```", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
 
 
-def test_the_program_beside_those_in_python_is_that_of_the_guide() -> None:
+def test_the_typescript_program_of_the_page_for_buyer_agents_is_the_first_of_the_guide() -> None:
     assert list(programs(GUIDE.with_name("buyer-agent.md"))) == [next(programs())]
 
 

@@ -97,7 +97,8 @@ def test_a_vehicle_that_is_sold_during_the_run_is_no_failure(monkeypatch: pytest
     assert (verdict.outcome, times) == ("pass", 3)
 
 
-def test_a_defect_is_found_between_two_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_defect_counts_as_soon_as_the_stock_holds_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The stock changes before each of the first repetitions, and then stays as it is.
     stocks = chain([stock(1), stock(1, 2), stock(1, 2, 3)], repeat(stock(1)))
     verdict, times = judged(always(), monkeypatch, stocks)
     assert verdict.outcome == "fail"

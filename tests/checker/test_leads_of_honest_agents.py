@@ -12,6 +12,7 @@ from dealer_agent.checker.checks import lead_defects
 from dealer_agent.checker.runner import Options
 from dealer_agent.self_test.dealer import make_dealer
 from dealer_agent.self_test.defect import Agent, AgentResponse, Call
+from dealer_agent.self_test.defects.promises import OTHER_ROOFTOP
 
 pytestmark = pytest.mark.outside_protocol("checker")
 
@@ -75,3 +76,25 @@ def test_an_example_of_a_phone_number_in_a_refusal_is_no_customer_that_is_told_t
     monkeypatch.setattr(lead_defects, "customer_of", lambda *of: customer_of(*of) | {"phone": PHONE})
     verdicts = check_agent(honest, Options(only=("leads",), leads=True, rate=1e9, revisions={"1.0.0"}))
     assert {each.outcome for each in verdicts if each.requirement.id == "leads.not-told-to-others"} == {"pass"}
+
+
+def test_a_dealer_that_refuses_a_lead_with_a_vehicle_may_name_another_rooftop_for_one_without(
+    honest: HonestAgent,
+) -> None:
+    rooftops: dict[str, str] = {}
+    named: list[str] = []
+
+    async def refusing(call: Call, agent: Agent) -> AgentResponse:
+        if call.skill == "lead.submit" and "vehicle_of_interest" in call.payload:
+            named.append(OTHER_ROOFTOP[rooftops[call.payload["vehicle_of_interest"]["vin"]]])
+            return await agent(call.with_payload(lambda payload: payload.pop("customer")))
+        answer = await agent(call)
+        if call.skill == "lead.submit":
+            return answer.with_data(lambda data: data.update(dealer={"name": named[-1]}))
+        if call.skill == "inventory.search":
+            rooftops.update({each["vin"]: each["rooftop"] for each in answer.data["vehicles"] if "vin" in each})
+        return answer
+
+    options = Options(only=("leads.reply-dealer-known",), leads=True, rate=1e9, revisions={"1.0.0"})
+    assert outcomes(check_agent(honest, options, refusing)).keys() == {"pass"}
+    assert named

@@ -242,7 +242,7 @@ def documents(house: House) -> list[bytes]:
     return [bytes(row.document) for row in found if row.document is not None]
 
 
-def test_waiting_notices_are_encrypted(house: House) -> None:
+def test_the_document_of_a_waiting_lead_is_encrypted(house: House) -> None:
     house.take()
     house.crm.behaviour = one_after_the_other("5xx")
     house.attempt()
@@ -251,7 +251,7 @@ def test_waiting_notices_are_encrypted(house: House) -> None:
     assert not [document for document in waiting if b"Sam" in document or EMAIL.encode() in document]
 
 
-def test_a_sent_notice_is_deleted_from_the_outbox(house: House) -> None:
+def test_the_document_of_a_sent_lead_is_deleted_from_the_outbox(house: House) -> None:
     house.take()
     house.crm.behaviour = one_after_the_other("5xx", "5xx", "take")
     house.attempt()

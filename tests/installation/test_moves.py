@@ -132,9 +132,10 @@ def test_a_copy_leaves_the_dealer_in_the_installation(installation: Installation
 
 
 @sqlite_first()
-def test_settings_that_an_installation_does_not_allow_import_nothing(
+def test_a_dealer_whose_settings_have_an_address_of_their_own_is_not_imported(
     installation: Installation, tmp_path: Path
 ) -> None:
+    # `public_url` is refused. A dealer of an installation may set the others.
     url = installation.database_url
     folder = tmp_path / "south"
     succeed_here("init", folder, "--name", "South Motors")

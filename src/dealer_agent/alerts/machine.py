@@ -43,9 +43,9 @@ class MachineAlerts:
         await self.note(datetime.now(UTC))
 
     async def note(self, now: datetime) -> None:
-        """Stores the failed leads, and notes whether the database works. Raises StorageError."""
+        """Stores the number of failed leads, and notes whether the database works. Raises StorageError."""
         try:
-            await asyncio.to_thread(self._store_failed_leads, now)
+            await asyncio.to_thread(self._store_counts, now)
         except DatabaseFailure as failure:
             if self._database is not None:
                 await self._database.note(now, failure)
@@ -53,8 +53,11 @@ class MachineAlerts:
         if self._database is not None:
             await self._database.note(now, None)
 
-    def _store_failed_leads(self, now: datetime) -> None:
-        """Stores the leads that failed in this process. They stay in memory while the database is away."""
+    def _store_counts(self, now: datetime) -> None:
+        """Stores the number of leads that failed in this process. It stays in memory while the database is away.
+
+        With receivers, it writes even if no lead has failed: a full disk shows only when something is written.
+        """
         failed = self.failed_leads
         for dealer_id in list(failed):
             count = failed[dealer_id]
@@ -65,6 +68,5 @@ class MachineAlerts:
             if not failed[dealer_id]:
                 del failed[dealer_id]
         if self.watch is not None:
-            # A full disk shows only when something is written.
             with self.store.write(self.watch.owner, now) as tx:
                 check_that_writing_works(tx)

@@ -31,7 +31,14 @@ from dealer_agent.inventory.listing import ListingPolicy
 from dealer_agent.protocol.errors import CursorExpired
 from dealer_agent.protocol.problems import Problem, validation_error
 from dealer_agent.storage.columns import microseconds
-from dealer_agent.storage.stock.record import StockTimes, Version, next_ids, record_start, stock_times, versions_at
+from dealer_agent.storage.stock.record import (
+    StockTimes,
+    Version,
+    next_changed_ids,
+    record_start,
+    stock_times,
+    versions_at,
+)
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 
@@ -85,6 +92,7 @@ class ChangeReader:
         return b'{"changes":[%s],"cursor":%s,"more":%s}' % (b",".join(page.changes), after, more)
 
     def _position(self, cursor: str | None, now: datetime) -> Position:
+        """The position of a cursor: the beginning without one. Raises SchemaValidationFailed and CursorExpired."""
         if cursor is None:
             return Position()
         found = read_cursor(self.key, cursor)
@@ -96,6 +104,11 @@ class ChangeReader:
         return position
 
     def _page(self, tx: Transaction, position: Position, revision: int, limit: int) -> ChangePage:
+        """One page of the changes from `base` to `target`.
+
+        A first page sets `target` to the newest stock, and later pages keep it, so that a pass compares two fixed
+        stocks. A page ends at `limit` changes, MOST_PAGE_BYTES or MOST_COMPARED vehicles.
+        """
         base, target, order = position.base, position.target, tx.connection.dialect.name
         before = _times(tx, base)
         if target is None:
@@ -167,13 +180,16 @@ class _Comparison(NamedTuple):
             since = self.base.revision
             held = {each for each, _ in self.now.good_since.items() ^ self.before.good_since.items()}
         replaced_since = self.base.revision or self.target.revision
-        while ids := next_ids(self.tx, vehicle_id, _BATCH, since=since, replaced_since=replaced_since, also=held):
+        while ids := next_changed_ids(
+            self.tx, vehicle_id, _BATCH, since=since, replaced_since=replaced_since, also=held
+        ):
             old = versions_at(self.tx, self.base.revision, ids) if self.base.revision else {}
             new = versions_at(self.tx, self.target.revision, ids)
             for vehicle_id in ids:
                 yield vehicle_id, self._change(vehicle_id, old.get(vehicle_id), new.get(vehicle_id))
 
     def _change(self, vehicle_id: str, old: Version | None, new: Version | None) -> bytes | None:
+        """The JSON of what changed for buyers between two versions of a unit. None if nothing did."""
         was = None if old is None else old.live
         live = None if new is None else new.live
         name = msgspec.json.encode(vehicle_id)

@@ -48,7 +48,9 @@ COMMANDS = {
     "feeds": CommandRow("See and run the feeds that are imported without a person.", group="app"),
     "keys": CommandRow("Create, list and replace the keys to customer data.", group="app"),
     "keys directory": CommandRow(
-        "Make the key of an agent that signs its requests, and its directory.", "signatures", module="key_directory"
+        "For buyer agents: make the key that signs requests, and publish and test its key directory (Web Bot Auth).",
+        "signatures",
+        module="key_directory",
     ),
     "leads": CommandRow("See, export and erase the leads that buyers sent.", group="app"),
     "appointments": CommandRow("See, arrange, change and subscribe to the visits of customers.", group="app"),

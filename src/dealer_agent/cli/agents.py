@@ -65,6 +65,7 @@ def _checked(reader: Callable[[str], object], value: str) -> str:
 
 
 def _rates(rates: list[str]) -> list[str]:
+    """Checks the values of `--rate`, and returns them unchanged. Raises BadParameter with advice."""
     for each in rates:
         skill, equals, rate = each.partition("=")
         if not equals:

@@ -82,6 +82,7 @@ class AskSession:
         """
 
         async def connected() -> Answer:
+            """Opens the agent, does the work, and closes the agent."""
             discovered = DealerAgent.discover(
                 self.url,
                 token=self.token,

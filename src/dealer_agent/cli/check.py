@@ -195,6 +195,7 @@ async def _run(result: "RunResult", options: "Options") -> None:
         task = bar.add_task("Looking for agent cards", total=None)
 
         def listen(event: "Event") -> None:
+            """Shows the events of a run in the progress bar, and gives them to the printer of results."""
             result(event)
             match event:
                 case RunStarted():

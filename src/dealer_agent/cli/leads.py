@@ -355,6 +355,7 @@ def _make_final(dealer: OpenDealer) -> None:
 
 
 def _tell_when_final(dealer: OpenDealer) -> None:
+    """Says when an erasure becomes final, so that nobody takes it for complete before."""
     # Imported here, as in `_make_final`.
     from dealer_agent.operations.key_changes import when_final
 

@@ -152,6 +152,7 @@ class DealerAgent:
             transport = httpx.ASGITransport(app, raise_app_exceptions=False)
 
         async def discovered() -> DealerAgent:
+            """Finds the card at the address, and makes the agent."""
             address = web_address(url)
             origins = {origin(each) for each in (address, *map(web_address, token_origins))}
             pool = Transport(

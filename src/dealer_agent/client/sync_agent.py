@@ -72,6 +72,8 @@ class SyncVehicles(Iterator[Vehicle]):
         return self._vehicles.skipped
 
     def __next__(self) -> Vehicle:
+        """The next vehicle. It fetches the next page when it is needed."""
+
         async def following() -> Vehicle | None:
             return await anext(self._vehicles, None)
 
@@ -123,6 +125,7 @@ class _ChangesAll(Generic[Parameters]):
     ) -> Callable[Parameters, Iterator[StockChanges]]:
         @wraps(self._method)
         def call(*args: Parameters.args, **members: Parameters.kwargs) -> Iterator[StockChanges]:
+            """Iterates over the pages of the asynchronous agent, each fetched on the thread of its event loop."""
             pages = self._method(agent._asynchronous, *args, **members)
 
             async def following() -> StockChanges | None:
@@ -146,6 +149,7 @@ class _Discover(Generic[Parameters]):
     ) -> Callable[Parameters, "SyncDealerAgent"]:
         @wraps(self._method)
         def discover(*args: Parameters.args, **options: Parameters.kwargs) -> SyncDealerAgent:
+            """Finds an agent on a new event loop, which is closed if that fails."""
             discovery = self._method(*args, **options)
 
             async def discovered() -> DealerAgent:

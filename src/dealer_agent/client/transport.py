@@ -107,6 +107,7 @@ class Transport:
         timeout: float,
         on_exchange: OnExchange | None,
     ) -> None:
+        """`token_origins` are the origins that get the token. None: all of them."""
         agent = f"{user_agent} {USER_AGENT}" if user_agent else USER_AGENT
         self._http = httpx.AsyncClient(
             transport=transport,

@@ -196,6 +196,11 @@ class Console:
         return None
 
     async def _respond(self, origin: Origin, scope: Scope, receive: Receive) -> Response:
+        """Answers one request of the console.
+
+        It finds the route, checks the origin of a form, the session and the rights, reads the body, and calls the page.
+        All that may block runs in a thread.
+        """
         matched = find_route(scope["method"], scope["path"].removeprefix(CONSOLE) or "/")
         if isinstance(matched, Response):
             return matched if matched.status_code == 405 else self._plain(404, "Not found", NOT_FOUND)
@@ -266,6 +271,7 @@ class Console:
             return self._plain(503, "Please try again", DATABASE_AWAY)
 
     def _find_session(self, request: ConsoleRequest) -> None:
+        """Gives the request its session, person and memberships, if its cookie names a session."""
         if request.session_hash is None:
             return
         opened = self.opened
@@ -281,6 +287,7 @@ class Console:
                 touch_session(tx, request.session_hash)
 
     def _refusal(self, route: Route, request: ConsoleRequest) -> Response | None:
+        """Why the request may not use the route: it redirects, or says so. None if it may."""
         rule = route.act.value
         if not rule.needs_session:
             return None
@@ -313,6 +320,7 @@ class Console:
         return True
 
     def _answer(self, route: Route, request: ConsoleRequest) -> Response:
+        """The response of the page. Errors that a person can correct, and a database that is away, become pages too."""
         try:
             response = route.handler(request)
         except RaisedResponse as end:

@@ -75,6 +75,7 @@ def _shown(*texts: str | None) -> tuple[str, ...]:
 
 
 def _received(whole: WholeLead) -> Iterator[Entry]:
+    """When the lead was received, erased, put into quarantine, released or refused, and marked."""
     lead, review = whole.lead, whole.review
     sender = f"from {lead.caller}, verified" if lead.caller else "from an unverified sender"
     yield Entry(lead.received_at, f"Received {sender}", _shown(claimed_name(lead.source_agent or "")))
@@ -100,6 +101,7 @@ def _consents(whole: WholeLead) -> Iterator[Entry]:
 
 
 def _additions(whole: WholeLead) -> Iterator[Entry]:
+    """What the customer or the agent added after the lead."""
     for event in whole.details.stored.events:
         if event.changes is None:
             yield Entry(event.at, "Addition", ("erased",))
@@ -120,6 +122,7 @@ def _facts(changes: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _visits(dealer: OpenDealer, whole: WholeLead, sees: Callable[[str | None], bool]) -> Iterator[Entry]:
+    """The visits of the lead that the person may see, and how each ended."""
     for visit in whole.details.visits:
         if not sees(visit.rooftop):
             continue
@@ -138,6 +141,7 @@ def _when(dealer: OpenDealer, visit: VisitRecord) -> str:
 
 
 def _delivery(each: DeliveryRecord) -> Entry:
+    """A delivery of the lead, with its state."""
     where = "" if each.kind in TO_CUSTOMER else f" to {each.channel}, {each.rooftop}"
     what = f"{_KINDS[each.kind]}{where}"
     texts = _shown(each.problem)

@@ -439,6 +439,10 @@ class DeliveryLoop:
         now: datetime | None = None,
         seconds: float = STORE_SECONDS,
     ) -> Result:
+        """Gives a write to the lead writer at the next full TURN_SECONDS.
+
+        So the writes of many deliveries share a commit. A write that was submitted is not cancelled.
+        """
         await asyncio.sleep(TURN_SECONDS - asyncio.get_running_loop().time() % TURN_SECONDS)
         return await asyncio.shield(asyncio.wrap_future(self.writer.submit(dealer_id, function, now, seconds=seconds)))
 

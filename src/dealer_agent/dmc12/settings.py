@@ -39,6 +39,7 @@ def _is_on(section: object) -> bool:
 
 
 def _incomplete(rooftops: list[Any]) -> Iterator[Problem]:
+    """The problems of rooftops that cannot be stores of DMC-12. They lack something that it needs, or share a code."""
     codes = Counter(
         code for each in rooftops if isinstance(each, dict) and isinstance(code := each.get("store_code"), str)
     )

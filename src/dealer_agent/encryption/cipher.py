@@ -155,7 +155,10 @@ class Cipher:
         return key.header + _authenticated(key.mac, data, context)
 
     def verify_mac(self, mac: bytes, data: bytes, *context: str) -> bool:
-        """Whether `mac` is that of these data in this context. Raises UnknownKey, and DecryptionFailed for no MAC."""
+        """Whether `mac` is that of these data in this context.
+
+        Raises UnknownKey, and DecryptionFailed for bytes that are not a MAC.
+        """
         key = self._key(self.key_of(mac))
         return hmac.compare_digest(mac, key.header + _authenticated(key.mac, data, context))
 

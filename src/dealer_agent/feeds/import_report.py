@@ -101,6 +101,7 @@ def report_of(feed: ParsedFeed, done: ImportResult | None, findings: Sequence[Fe
 
 
 def _with_result(report: ImportReport, feed: ParsedFeed, done: ImportResult) -> ImportReport:
+    """The report with what the import did, or would do: counts, rooftops and the revision."""
     outside = done.outside_row_problems[:MOST_ROW_PROBLEMS]
     return replace(
         report,

@@ -233,6 +233,7 @@ def _names(value: object) -> list[object]:
 
 
 def _time(jwk: Mapping[str, Any], name: str) -> float | None:
+    """The Unix time in a member of a JWK; None if it is absent. Raises KeyRefused."""
     value = jwk.get(name)
     if value is None:
         return None

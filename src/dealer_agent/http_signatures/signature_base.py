@@ -94,6 +94,7 @@ def _value(name: str, of: Mapping[str, Any], message: SignableRequest | Response
 
 
 def _derived(name: str, of: Mapping[str, Any], message: SignableRequest | Response) -> str:
+    """The value of a derived component (RFC 9421, section 2.2). Raises SignatureRefused if it is not supported."""
     if isinstance(message, Response):
         if name == "@status" and not of:
             return str(message.status)
@@ -124,6 +125,10 @@ def _authority(request: SignableRequest) -> str:
 
 
 def _query_parameter(of: Mapping[str, Any], query: str) -> str:
+    """The value of one query parameter, encoded as RFC 9421 has it.
+
+    It must be there exactly once, so that the signature covers what the application reads. Raises SignatureRefused.
+    """
     name = of.get("name")
     if len(of) > 1 or not isinstance(name, str):
         raise _unsupported("@query-param", of)

@@ -49,6 +49,7 @@ async def fetch(url: str, rule: AddressRule) -> KeyResponse:
 
 
 async def _fetch(url: str, rule: AddressRule) -> KeyResponse:
+    """Fetches the keys at a URL within bounds of time and size. Raises FetchFailed, and errors of httpx."""
     headers = {"Accept": ACCEPTED, "Accept-Encoding": "identity"}
     async with (
         http_client(rule, timeout=SECONDS, trust_env=False) as client,

@@ -222,6 +222,8 @@ def _wanted(asked: RequestedTimes) -> list[Span]:
 
 
 class _Calendar:
+    """The starts of the free visits of one plan and duration, by day."""
+
     def __init__(self, plan: VisitPlan, duration: timedelta, busy: BusyQuarters, now: datetime) -> None:
         self.first, self.last = _bookable(plan, now)
         self._plan, self._duration, self._busy = plan, duration, busy

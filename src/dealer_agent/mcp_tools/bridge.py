@@ -26,6 +26,10 @@ def skills_of(agent: DealerAgent) -> AskSkill:
     """The skills of a dealer agent, for a server of tools."""
 
     async def ask(_: Any, skill: Skill, payload: dict[str, Any]) -> SkillData | SkillError:
+        """Sends the payload to the dealer agent, in the form of its version.
+
+        Errors are results, so that the tool can say them.
+        """
         members = {name: value for name, value in payload.items() if name != "type"}
         if skill.is_lead:
             members = _in_form_of_version(members, agent)

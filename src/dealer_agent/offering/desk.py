@@ -127,6 +127,10 @@ class OfferDesk:
         return document
 
     def _price_of(self, vehicle: Vehicle, request: OfferQuoteRequest) -> AllInPrice:
+        """The all-in price of the vehicle for the ZIP code of the request.
+
+        Raises the error of an invalid payload if there is none.
+        """
         rooftop = rooftop_of(self.profile, vehicle)
         try:
             return all_in_price(vehicle, rooftop, None if request.zip is UNSET else request.zip, self.pricing)

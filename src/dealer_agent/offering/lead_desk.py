@@ -1,7 +1,7 @@
 """Answers `lead.status`, `visit.move` and `visit.cancel` for one dealer (docs/protocol.md#after-the-lead).
 
-Each change is a job of the process's writer, under the dealer's lock, in one transaction with the check of the sender
-and with the stored response to its idempotency key.
+Each change is a write of the process's lead writer, under the dealer's lock, in one transaction with the check of the
+sender and with the stored response to its idempotency key.
 """
 
 import asyncio
@@ -76,6 +76,7 @@ class LeadDesk:
         length = None if request.duration_minutes is UNSET else request.duration_minutes * _MINUTE
 
         def move(tx: Transaction, context: IntakeContext, visit: VisitRecord) -> AgentChange | None:
+            """Moves the visit. None if it has this time already, so that a repeated request adds nothing."""
             changes = CustomerChanges(tx, context)
             try:
                 moved = changes.move(request.lead_id, visit.appointment_id, start, length)
@@ -113,7 +114,8 @@ class LeadDesk:
         content = payload_hash(msgspec.to_builtins(msgspec.structs.replace(request, secret=UNSET)))
         scope = known_key_scope(caller.identity) if caller.is_known else f"lead:{request.lead_id}"
 
-        def job(tx: Transaction, context: IntakeContext) -> bytes:
+        def write(tx: Transaction, context: IntakeContext) -> bytes:
+            """Checks the sender, changes the visit, and stores the response with its key, for a repeated request."""
             self._check_sender(tx, request.lead_id, caller, request.secret)
             first = find_idempotent(tx, scope, request.idempotency_key)
             if first is not None:
@@ -144,7 +146,7 @@ class LeadDesk:
             )
             return reply
 
-        return await self.intake.write_for_sender(job, caller, now, seconds)
+        return await self.intake.write_for_sender(write, caller, now, seconds)
 
     def _check_sender(self, tx: Transaction, lead_id: str, caller: Caller, secret: str | UnsetType) -> None:
         """Raises LeadNotFound unless the caller has sent the lead. It does the same work for every lead."""

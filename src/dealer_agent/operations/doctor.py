@@ -80,6 +80,7 @@ def examine(examined: Examined, *, public: bool = False, seconds: float = CHECK_
     with ExitStack() as closing:
 
         def open_store() -> Iterator[DoctorFinding]:
+            """Opens the database for the checks after this one, and checks it. Does not make one."""
             url, many = installation.database_url, installation.only is None
             if is_sqlite(url) and not Path(str(database_url(url).database)).exists():
                 yield DoctorFinding(

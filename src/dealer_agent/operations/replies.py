@@ -90,6 +90,7 @@ class RecordedReplies:
         return self._make(recorded, document)
 
     def _make(self, recorded: RecordedReply, document: bytes) -> MadeReply:
+        """Makes the body of a recorded reply again. Raises OperationError if it is not the same."""
         row, now = recorded.row, dealer_agent.__version__
         version: str = msgspec.json.decode(document, type=_Version).version
         by = f"this program is version {now}, and version {version} sent the reply"

@@ -106,6 +106,7 @@ def _is_live(versions: Sequence[Version], revision: int) -> bool:
 
 
 def _change(tx: Transaction, profile: Profile, version: Version, made: MadeBy) -> RecordedChange:
+    """A version of a unit with the price that buyers saw, for the list of its changes."""
     live = version.live
     if live is None:
         return RecordedChange(version.action, made, None)

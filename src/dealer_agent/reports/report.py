@@ -311,7 +311,7 @@ class _Maker(NamedTuple):
             added=self.requests(LEAD_SUBMIT.id, DUPLICATE),
             repeated=self.requests(LEAD_SUBMIT.id, REPEATED),
             refused=[
-                # With APPOINTMENT_UNAVAILABLE the lead is stored, only its visit has no time.
+                # With APPOINTMENT_TIME_UNAVAILABLE the lead is stored, only its visit has no time.
                 line
                 for line in self.refused(lambda skill: skill == LEAD_SUBMIT.id)
                 if line.item != AppointmentTimeUnavailable.code

@@ -84,7 +84,10 @@ def checks_before(defect: Defect) -> set[str]:
 
 
 def options_of(defect: Defect, token: str | None, only: Collection[str] = ()) -> Options:
-    """The run of a defect: these requirements of its variant, those of leads only if one of them must fail."""
+    """The options of the run that must find a defect: its variant, and `only` these requirements; all without them.
+
+    Leads are submitted only if the requirement of the defect is about leads.
+    """
     requirement = requirements()[defect.requirement]
     revision, binding, vocabulary = variant_of(requirement, defect)
     return Options(

@@ -90,6 +90,7 @@ class Dmc12Rpc:
         await response(scope, receive, with_headers(send, None))
 
     async def _response(self, scope: Scope, message: Any) -> Response:
+        """The response to one call of JSON-RPC: it lists the tools that the caller may use, or calls one."""
         service: Service = scope["service"]
         tools = tools_of(service.settings.skills)
         match message:

@@ -86,6 +86,7 @@ class Dmc12Call:
         return {"data": data, "_metadata": {**about, "timestamp": utc_text(datetime.now(UTC))}}, failed
 
     async def _answer(self, tool: Dmc12Tool, arguments: Any) -> Json:
+        """Checks the arguments of a tool, and calls it. Raises ToolError."""
         if not isinstance(arguments, dict):
             raise ToolError("VALIDATION_FAILED", "The arguments of a tool are an object.")
         if tool is DEAL_HANDOFF and arguments.get("customer_consent") is not True:
@@ -132,6 +133,7 @@ class Dmc12Call:
         return self._record(self._unit(arguments["vin"]))
 
     async def _availability(self, arguments: Json) -> Json:
+        """The status of each VIN. The first is asked for as a skill, so that the call is guarded and counted."""
         vins = arguments["vins"]
         try:
             # The guards and the counts are those of one request.
@@ -155,6 +157,10 @@ class Dmc12Call:
         return {"stores": stores, "count": len(stores)}
 
     async def _disclosure(self, arguments: Json) -> Json:
+        """The estimate of the full price of a vehicle.
+
+        Raises ToolError if the dealer has no complete schedule of charges.
+        """
         await self._ask(INVENTORY_VEHICLE, {"vin": arguments["vin"]})
         vehicle = self._unit(arguments["vin"])
         try:
@@ -178,6 +184,7 @@ class Dmc12Call:
         return quote_of(await self._ask(OFFER_QUOTE, payload))
 
     async def _reserve(self, arguments: Json) -> Json:
+        """Holds the vehicle of a quote."""
         # The same quote has the same key: a call that is sent again gets the same hold.
         quote_id = _id_of(arguments["quote_id"], "QUOTE_NOT_FOUND")
         payload = {"quote_id": quote_id, "idempotency_key": f"dmc12{quote_id}"}
@@ -189,6 +196,7 @@ class Dmc12Call:
         return self._reservation(hold)
 
     async def _release(self, arguments: Json) -> Json:
+        """Ends a hold. One that has ended already is shown, and is not an error."""
         named = {"hold_id": _id_of(arguments["reservation_token"], "RESERVATION_NOT_FOUND")}
         try:
             return self._reservation(await self._ask(OFFER_RELEASE, named))
@@ -202,6 +210,10 @@ class Dmc12Call:
         return self._reservation(await self._ask(OFFER_STATUS, named))
 
     async def _hand_off(self, arguments: Json) -> Json:
+        """Sends the dealer a lead for an active hold, with the customer's consent.
+
+        The receipt shows only masked addresses of the dealer.
+        """
         hold_id = _id_of(arguments["reservation_token"], "RESERVATION_NOT_FOUND")
         hold = await self._ask(OFFER_STATUS, {"hold_id": hold_id})
         if hold["status"] == "expired":
@@ -291,6 +303,8 @@ async def _listed_rows(service: Service, dealer: Dealer) -> Mask:
 
 
 def _mask(catalogue: Catalogue) -> Mask:
+    """Which rows of the catalogue DMC-12 shows: available vehicles with what it needs."""
+
     def listed() -> Iterable[bool]:
         for begin in range(0, len(catalogue), _ROWS_AT_ONCE):
             for each in catalogue.listings(range(begin, min(begin + _ROWS_AT_ONCE, len(catalogue)))):

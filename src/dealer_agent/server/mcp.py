@@ -1,10 +1,14 @@
 """Serves a dealer to MCP hosts at `/mcp`: streamable HTTP of the official SDK (docs/how-to/mcp.md).
 
 Each request stands alone, so any worker and any replica can answer it, and a process keeps nothing after the response.
-`mcp_questions` has the questions to people for hosts of older revisions. A tool call becomes a request of the caller to
-the skill, with the caller's IP address, and passes `request_pipeline.answer`: the same guards, limits, counts and logs
-as at the root. The token or the signature of the MCP request decides the caller once. A host that can log in gets 401
-or 403, as the authorization of MCP has it. Without an issuer, a host that lacks a token gets an error of the tool.
+Before a lead is sent, the person at the host is asked for consent. In the current revision, the first response to the
+call is the question, and a second call has the answer. Hosts of older revisions are asked by `mcp_questions`.
+
+A tool call becomes a request of the caller to the skill, with the caller's IP address, and passes
+`request_pipeline.answer`: the same guards, limits, counts and logs as at the root. The token or the signature of the
+MCP request decides the caller once. A host that can log in gets 401 or 403, as the authorization of MCP has it.
+`scope["outer"]` is the request to `/mcp` with its caller, as the guards take it; each request to a skill gets this
+caller. Without an issuer, a host that lacks a token gets an error of the tool.
 
 The SDK is imported in a thread when the first request comes, because few dealers need it.
 """
@@ -135,21 +139,25 @@ class McpEndpoint:
             await json_rpc_error(400, str(error), PARSE_ERROR)(scope, receive, send)
             return
         check_login(scope, message, _SKILL_OF_TOOL)
+        # A host of an older revision that has a session.
         if b"mcp-session-id" in fields:
             await self._loaded()
             session = session_of(service, fields[b"mcp-session-id"].decode("latin-1"))
             if session is None:
                 await _NO_SESSION(scope, receive, send)
                 return
+            # The answer of a person: the process that asked reads it from the database.
             if is_answer(message):
                 await self._keep_answer(scope, receive, send, session, message)
                 return
+            # A lead: the person is asked on the stream of this response.
             if _asks_a_person(message, fields):
                 call = partial(self._call_tool, scope)
                 response = await self._questions.ask(scope, receive, send, message, session, call)
                 if response is not None:
                     await Response(msgspec.json.encode(response), media_type=JSON)(scope, receive, send)
                 return
+        # All other messages, of each revision.
         answered = await self._answer(scope, body)
         if _is_handshake(message) and (opened := new_session(service, message, _body_of(answered))):
             answered[0]["headers"] = [*answered[0]["headers"], (b"mcp-session-id", opened.encode())]
@@ -303,6 +311,7 @@ class _FaultsOnly(logging.Handler):
 
 
 async def _serve(tools: "type[tool_server.ToolServer]", scope: Scope, body: bytes, send: Send) -> None:
+    """Makes a server of the SDK for this request, with the tools that the caller may use, and answers."""
     from mcp.server.request_state import RequestStateSecurity
 
     service: Service = scope["service"]
@@ -311,7 +320,7 @@ async def _serve(tools: "type[tool_server.ToolServer]", scope: Scope, body: byte
         version=__version__,
         terms=_terms(service),
         skills=service.settings.skills,
-        ask=_ask,
+        ask=_ask_for_tool,
         refused={skill.id for skill in ALL_SKILLS if skill_refusal(scope["outer"], skill) is not None},
     ).server(
         RequestStateSecurity(
@@ -360,7 +369,8 @@ def _peer(scope: Scope) -> str | None:
     return scope["client"][0] if scope.get("client") else None
 
 
-async def _ask(context: Any, skill: Skill, payload: dict[str, Any]) -> SkillData | SkillError:
+async def _ask_for_tool(context: Any, skill: Skill, payload: dict[str, Any]) -> SkillData | SkillError:
+    """The data of a skill for a call of its tool. For one vehicle, with the lines of its all-in price."""
     request: Request = context.request
     response = await ask_skill(request.scope, skill, payload)
     if skill is not INVENTORY_VEHICLE or isinstance(response, SkillError):

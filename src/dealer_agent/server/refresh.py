@@ -221,6 +221,7 @@ class Refresher:
         """Replaces the stock of the marked dealers. A request that has begun keeps its old stock."""
 
         async def refresh(service: Service, _: ChangeCounters) -> None:
+            """Loads the new snapshot, and replaces the stock of the service. Other requests are answered meanwhile."""
             snapshot = await asyncio.to_thread(service.snapshots.load, datetime.now(UTC))
             replaced = [service.dealer]
             service.dealer = service.dealer.with_stock(snapshot.catalogue, snapshot.at, snapshot.revision)
@@ -239,6 +240,7 @@ class Refresher:
         """Loads the tokens of the dealers whose tokens have changed."""
 
         async def refresh(service: Service, revision: ChangeCounters) -> None:
+            """Loads the tokens and policies of the dealer, and replaces those of the service."""
             admitted = await asyncio.to_thread(_load_admitted, self.opened.store, service.dealer.profile.id)
             service.tokens = admitted.tokens
             service.use_policies(service.policies.with_own(admitted.policies))

@@ -204,6 +204,7 @@ class ReplySaving:
                     record.full |= {dealer_id}
 
     def _save(self, taken: list[ReplyBatch], now: datetime) -> None:
+        """Writes the batches, those that failed before too. One that fails stays, and is written next time."""
         with self._lock:
             # Processes write dealers in one order, so that two of them never wait for each other.
             self._unsaved = sorted((*self._unsaved, *taken), key=lambda each: (each.dealer_id, each.settings_id))

@@ -74,8 +74,9 @@ class Addresses:
     def locate(self, host: str, path: str) -> DealerPath | None:
         """The dealer at a host and path. None if no enabled dealer answers there.
 
-        A host of a dealer never leads to another dealer. The path of a dealer may follow that of its metadata about
-        tokens (RFC 9728), which is then the path below its root.
+        A host of a dealer never leads to another dealer. The metadata about tokens (RFC 9728) of a dealer below a path
+        is not below that path: the metadata of `/d/north` is at `/.well-known/oauth-protected-resource/d/north`. The
+        path below the root is then `/.well-known/oauth-protected-resource`.
         """
         if path.startswith(f"{PROTECTED_RESOURCE_PATH}/"):
             located = self._locate(host, path.removeprefix(PROTECTED_RESOURCE_PATH))
@@ -83,6 +84,7 @@ class Addresses:
         return self._locate(host, path)
 
     def _locate(self, host: str, path: str) -> DealerPath | None:
+        """The dealer at a host, or else below BELOW in the path."""
         if self.only is not None:
             return self._locate_only(self.only, path)
         dealer_id = self.hosts.get(host_name(host))

@@ -226,6 +226,7 @@ async def answering_collector(folder: Path, state: WorkerState) -> AsyncIterator
     """Answers the collector of the machine during an `async with` block."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Sends the readings of this worker to the process that asks."""
         with suppress(OSError, TimeoutError, asyncio.IncompleteReadError):
             async with asyncio.timeout(ANSWER_SECONDS):
                 wanted = await reader.readexactly(1)

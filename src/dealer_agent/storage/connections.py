@@ -375,6 +375,7 @@ def _postgresql_engine(url: URL, most: int, losses: _Losses) -> Engine:
 
     @event.listens_for(engine, "connect")
     def set_up(connection: Any, record: ConnectionPoolEntry) -> None:
+        """Prepares a new connection: finds out whether a pooler is between, and makes it note unreplicated commits."""
         # A connection through a pooler prepares no statements.
         connection.autocommit = True
         (process,) = connection.execute(READ_PROCESS).fetchone()
@@ -419,6 +420,7 @@ def _queue_writers(engine: Engine, log: Path) -> None:
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
+        """Begins a transaction as soon as no other one writes. Raises OperationalError after BUSY_SECONDS."""
         ends = time.monotonic() + BUSY_SECONDS
         driver = connection.connection.driver_connection
         assert driver is not None, "a connection that begins is open"
@@ -471,6 +473,7 @@ def _begin_with_dealer(engine: Engine, statements: str) -> None:
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
+        """Begins a transaction with its dealer and limits. Raises DealerUnknown for a dealer that is not registered."""
         options = connection.get_execution_options()
         milliseconds = options.get(_LOCK_SECONDS, BUSY_SECONDS) * 1000
         dealer_id, registered = options.get(_DEALER), options.get(_REGISTERED, False)

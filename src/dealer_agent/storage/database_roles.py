@@ -164,7 +164,10 @@ def require_same_database(url: str, admin_url: str) -> None:
 def inserting_only(connection: Connection, tables: Sequence[str]) -> Iterator[None]:
     """Runs the statements of a `with` block as a role that may only insert rows into these tables, of any dealer.
 
-    The transaction makes the role and drops it again. Raises any error of SQLAlchemy.
+    A restore needs it. Row-level security would otherwise refuse rows of several dealers. And whatever a backup of
+    unknown origin contains, it can only add rows. The transaction makes the role and drops it again.
+
+    Raises any error of SQLAlchemy.
     """
     connection.execute(LOCK_ROLES)
     quote = connection.dialect.identifier_preparer.quote_identifier
@@ -174,6 +177,7 @@ def inserting_only(connection: Connection, tables: Sequence[str]) -> Iterator[No
     connection.exec_driver_sql(f"CREATE ROLE {role} NOLOGIN")
     if not connection.execute(READ_ADMIN).scalar():
         connection.exec_driver_sql(f"GRANT {role} TO CURRENT_USER")
+    # It is not granted again: up to PostgreSQL 14, every role can make tables in the schema public by default.
     connection.exec_driver_sql(f"REVOKE CREATE ON SCHEMA {schema} FROM PUBLIC")
     connection.exec_driver_sql(f"GRANT USAGE ON SCHEMA {schema} TO {role}")
     connection.exec_driver_sql(f"GRANT INSERT ON {', '.join(named)} TO {role}")

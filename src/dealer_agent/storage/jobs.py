@@ -205,6 +205,7 @@ def remove_other_jobs(tx: Transaction, kind: str, subjects: Sequence[str]) -> No
 
 
 def _put(tx: Transaction, statement: Insert, keys: Sequence[tuple[str, str]], within: timedelta = timedelta()) -> None:
+    """Adds jobs that are due at random times from now to `within` later, so that many jobs are not due at once."""
     if keys:
         same = {"attempts": 0} | ({"begins": tx.now} if statement is BEGIN_JOB else {})
         rows = [

@@ -1,6 +1,6 @@
 """Stores quotes and holds (docs/protocol.md#offers). They have no customer data.
 
-A transaction that changes them holds the dealer's lock, so the jobs of one dealer run one after the other. Besides, a
+A transaction that changes them holds the dealer's lock, so two of one dealer never run at once. Besides, a
 unique index allows one hold of a vehicle that has not ended. A hold whose time is over counts as ended, before anything
 writes so.
 """

@@ -264,6 +264,7 @@ class VisitChanges:
         return visit, lead, request
 
     def _changeable(self, appointment_id: str, action: VisitAction) -> VisitRecord:
+        """The visit, if this action is possible now. Raises ChangeRefused with the reason."""
         visit = self._visit(appointment_id)
         if self.by_staff and is_kept_from_staff(self.tx, visit.lead_id):
             raise ChangeRefused(f"The lead of visit {appointment_id} {_IN_QUARANTINE}", _see_lead(visit.lead_id))

@@ -107,6 +107,7 @@ class CustomerActions:
         """
 
         def change(tx: Transaction) -> None:
+            """Withdraws those of the channels that the consent still allows. Does nothing if there is none."""
             lead_of_customer(tx, target.lead_id)
             chosen = sorted(allowed_channels(tx, target.lead_id, EVEN_EXPIRED).intersection(channels))
             if chosen:

@@ -108,11 +108,14 @@ def _decisive(listings: list[Listing], names: list[str]) -> Iterator[Filters]:
     for name in names:
         for filters in _candidates(listings, name, 4):
             results = [matcher(filters)(each) for each in listings]
-            matching, others = ({index for index, one in enumerate(results) if one is good} for good in (True, False))
-            pairs_of.setdefault(name, []).append((filters, matching, others))
+            # None: not certain.
+            matching = {index for index, result in enumerate(results) if result is True}
+            excluded = {index for index, result in enumerate(results) if result is False}
+            pairs_of.setdefault(name, []).append((filters, matching, excluded))
     pairs = [
         (one, other)
         for one, other in combinations(names, 2)
+        # The second condition: the two ends of one range.
         if {one, other} & {*POPULAR} or RANGE_FILTERS.get(one, 1) == RANGE_FILTERS.get(other, 2)
     ]
     for one, other in pairs:
@@ -127,7 +130,7 @@ def _decisive(listings: list[Listing], names: list[str]) -> Iterator[Filters]:
 
 
 def _telling(listings: list[Listing], name: str) -> list[Filters]:
-    """One filter of a name, if there is one, that leaves out some of the listings for certain, if one does."""
+    """At most one filter of a name: if possible one that certainly excludes a listing."""
     words = _candidates(listings, name, 6)[::-1]
     words.sort(key=lambda filters: not any(matcher(filters)(each) is False for each in listings))
     return words[:1]
@@ -207,7 +210,10 @@ async def _(target: Target, field: str, order: str) -> None:
 
 
 async def _answers(target: Target) -> AsyncIterator[Answered]:
-    """The valid searches of the run, as they are answered. With nothing remembered, each is sent again."""
+    """The valid searches of the run, as they are answered.
+
+    When a failure is confirmed, nothing is remembered, and each is sent again.
+    """
     await target.some_listings()
     sent = {each.request_body: target.asked(each) for each in target.posted}
     for body, payload in sent.items():

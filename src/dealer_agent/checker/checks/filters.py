@@ -1,6 +1,6 @@
-"""Checks the filters of inventory.search: it recomputes each one from the listings, filters together, and free text.
+"""Checks the filters of inventory.search, alone and together: the expected vehicles are computed from the listings.
 
-The specification leaves open how free text is matched.
+Also checks free text as far as the specification says: it leaves open how free text is matched.
 """
 
 from collections.abc import Awaitable, Callable

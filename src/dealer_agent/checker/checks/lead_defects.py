@@ -209,13 +209,19 @@ The order of a group matters: the first defect of an appointment, `type-missing`
 """
 
 
+def _change(payload: Lead, target: Target, path: str, value: Any) -> None:
+    """Puts a value of a defect or of VALID at its path of a lead, or removes the member."""
+    value = value(target) if callable(value) else value
+    (drop(path) if value is ABSENT else put(path, value))(payload)
+
+
 def _with_defects(target: Target, *rows: LeadDefect) -> Lead:
+    """A lead with these defects. One of an appointment is in a lead with an appointment."""
     payload = lead(target)
     for row in rows:
         if row.path.startswith("appointment."):
             payload.setdefault("appointment", {"appointment_type": "sales"})
-        value = row.value(target) if callable(row.value) else row.value
-        (drop(row.path) if value is ABSENT else put(row.path, value))(payload)
+        _change(payload, target, row.path, row.value)
     return payload
 
 
@@ -297,36 +303,48 @@ async def _(target: Target) -> None:
 
 # Valid values
 
-VALID: Mapping[str, LeadDefect] = {
-    "vehicle-condition-new": LeadDefect("vehicle_of_interest.condition", "new", 1),
-    "vehicle-condition-used": LeadDefect("vehicle_of_interest.condition", "used", 2),
-    "vehicle-condition-cpo": LeadDefect("vehicle_of_interest.condition", "cpo", 3),
-    "vehicle-year": LeadDefect("vehicle_of_interest.year", 2024, 1),
-    "vehicle-stock": LeadDefect("vehicle_of_interest.stock", "QZXVWK-0", 2),
-    "trade-in-excellent": LeadDefect("trade_in.condition", "excellent", 1),
-    "trade-in-good": LeadDefect("trade_in.condition", "good", 2),
-    "trade-in-fair": LeadDefect("trade_in.condition", "fair", 3),
-    "trade-in-poor": LeadDefect("trade_in.condition", "poor", 4),
-    "contact-email": LeadDefect("customer.preferred_contact", "email", 1),
-    "contact-phone": LeadDefect("customer.preferred_contact", "phone", 2),
-    "contact-any": LeadDefect("customer.preferred_contact", "any", 3),
-    "names": LeadDefect("customer.last_name", "Łukasz-O'Brien 車 (dealer-agent check)", 1),
-    "email-alone": LeadDefect("customer.phone", ABSENT, 3),
-    "phone-alone": LeadDefect("customer.email", ABSENT, 4),
-    "foreign-phone": LeadDefect("customer.phone", "+447700900123", 2),
-    "channel-sms": LeadDefect("consent.allowed_channels", ["email", "phone", "sms"], 1),
-    "two-scopes": LeadDefect("consent.scope", ["marketing", "lead_submission"], 2),
-    "not-yet-expired": LeadDefect("consent.expires_at", lambda target: time_at(target, 30), 3),
-    "granted-with-offset": LeadDefect("consent.granted_at", lambda target: time_at(target, -1)[:-1] + "-05:00", 4),
-    "sales": LeadDefect("appointment.appointment_type", "sales", 1),
-    "service": LeadDefect("appointment.appointment_type", "service", 2),
-    "trade-in-visit": LeadDefect("appointment.appointment_type", "trade_in", 3),
-    "duration-15": LeadDefect("appointment.duration_minutes", 15, 1),
-    "duration-120": LeadDefect("appointment.duration_minutes", 120, 2),
-    "notes": LeadDefect("appointment.notes", "n" * 2_000, 3),
-    "submitted-at": LeadDefect("submitted_at", lambda target: time_at(target, -1), 4),
-    "message-4000": LeadDefect("message", "m" * 4_000, 4),
-    "short-key": LeadDefect("idempotency_key", "k", 4),
+
+class LeadValue(NamedTuple):
+    """A valid value at a path of a lead, or a function of the target that returns it.
+
+    The values of one group are sent in one lead.
+    """
+
+    path: str
+    value: Any
+    group: int
+
+
+VALID: Mapping[str, LeadValue] = {
+    "vehicle-condition-new": LeadValue("vehicle_of_interest.condition", "new", 1),
+    "vehicle-condition-used": LeadValue("vehicle_of_interest.condition", "used", 2),
+    "vehicle-condition-cpo": LeadValue("vehicle_of_interest.condition", "cpo", 3),
+    "vehicle-year": LeadValue("vehicle_of_interest.year", 2024, 1),
+    "vehicle-stock": LeadValue("vehicle_of_interest.stock", "QZXVWK-0", 2),
+    "trade-in-excellent": LeadValue("trade_in.condition", "excellent", 1),
+    "trade-in-good": LeadValue("trade_in.condition", "good", 2),
+    "trade-in-fair": LeadValue("trade_in.condition", "fair", 3),
+    "trade-in-poor": LeadValue("trade_in.condition", "poor", 4),
+    "contact-email": LeadValue("customer.preferred_contact", "email", 1),
+    "contact-phone": LeadValue("customer.preferred_contact", "phone", 2),
+    "contact-any": LeadValue("customer.preferred_contact", "any", 3),
+    "names": LeadValue("customer.last_name", "Łukasz-O'Brien 車 (dealer-agent check)", 1),
+    "email-alone": LeadValue("customer.phone", ABSENT, 3),
+    "phone-alone": LeadValue("customer.email", ABSENT, 4),
+    "foreign-phone": LeadValue("customer.phone", "+447700900123", 2),
+    "channel-sms": LeadValue("consent.allowed_channels", ["email", "phone", "sms"], 1),
+    "two-scopes": LeadValue("consent.scope", ["marketing", "lead_submission"], 2),
+    "not-yet-expired": LeadValue("consent.expires_at", lambda target: time_at(target, 30), 3),
+    "granted-with-offset": LeadValue("consent.granted_at", lambda target: time_at(target, -1)[:-1] + "-05:00", 4),
+    "sales": LeadValue("appointment.appointment_type", "sales", 1),
+    "service": LeadValue("appointment.appointment_type", "service", 2),
+    "trade-in-visit": LeadValue("appointment.appointment_type", "trade_in", 3),
+    "duration-15": LeadValue("appointment.duration_minutes", 15, 1),
+    "duration-120": LeadValue("appointment.duration_minutes", 120, 2),
+    "notes": LeadValue("appointment.notes", "n" * 2_000, 3),
+    "submitted-at": LeadValue("submitted_at", lambda target: time_at(target, -1), 4),
+    "message-4000": LeadValue("message", "m" * 4_000, 4),
+    "short-key": LeadValue("idempotency_key", "k", 4),
 }
 """Valid values of members, in a few leads. A value of a lead that is refused is then sent alone."""
 
@@ -335,12 +353,11 @@ OF_OTHERS = ("MISSING_REQUIRED_FIELD", "VEHICLE_NOT_FOUND", "VEHICLE_UNAVAILABLE
 """Codes that do not say that a value is wrong."""
 
 
-def _valid(target: Target, *rows: LeadDefect) -> Lead:
+def _valid(target: Target, *rows: LeadValue) -> Lead:
     """A valid lead that has these values, to show that only their defective forms are refused."""
     payload = lead(target, person=f"valid {rows[0].group}")
     for row in rows:
-        value = row.value(target) if callable(row.value) else row.value
-        (drop(row.path) if value is ABSENT else put(row.path, value))(payload)
+        _change(payload, target, row.path, row.value)
     if "appointment" in payload:
         payload["appointment"].setdefault("appointment_type", "sales")
     if "idempotency_key" in payload:
@@ -348,8 +365,8 @@ def _valid(target: Target, *rows: LeadDefect) -> Lead:
     return payload
 
 
-@check_each({f"leads-valid.{name}": row for name, row in ((name, (row,)) for name, row in VALID.items())})
-async def _(target: Target, row: LeadDefect) -> None:
+@check_each({f"leads-valid.{name}": (row,) for name, row in VALID.items()})
+async def _(target: Target, row: LeadValue) -> None:
     """A valid value is accepted.
 
     The valid values of one group are sent in one lead, to save requests. If this lead is refused, the value is sent

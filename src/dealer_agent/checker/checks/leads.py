@@ -209,14 +209,14 @@ async def _(target: Target) -> None:
 # Idempotency keys
 
 
-async def _first(target: Target) -> Exchange:
+async def _after_a_refusal(target: Target) -> Exchange:
     """The exchange of the lead with a key, whose first request was refused for its consent."""
     await submit(target, keyed(target) | {"consent": []})
     return await submit(target, keyed(target))
 
 
 async def _accepted_first(target: Target) -> Exchange:
-    exchange = await _first(target)
+    exchange = await _after_a_refusal(target)
     skip_unless(is_answered(exchange), "The lead with a key is refused.")
     return exchange
 
@@ -233,7 +233,7 @@ async def _(target: Target) -> None:
     A dealer may wrongly store the refusal of the first key, which `idempotency.after-refusal` checks. So a refused lead
     is sent with a second key, and then without one: a dealer that refuses this too refuses it for another reason.
     """
-    if is_answered(await _first(target)):
+    if is_answered(await _after_a_refusal(target)):
         return
     second = await submit(target, _second_key(target))
     if not is_answered(second):
@@ -244,7 +244,7 @@ async def _(target: Target) -> None:
 @check("idempotency.after-refusal")
 async def _(target: Target) -> None:
     """If a lead with a new key is refused too, the refusal says nothing about keys that were used before."""
-    exchange = await _first(target)
+    exchange = await _after_a_refusal(target)
     if is_answered(exchange):
         return
     skip_unless(is_answered(await submit(target, _second_key(target))), "A lead with a key is refused.")

@@ -19,13 +19,17 @@ NEWCOMER = "newcomer"
 
 
 async def _newcomer(target: Target) -> tuple[Lead, str]:
-    """The response to the only lead of a customer, for a vehicle if there is one, and the rooftop of the vehicle."""
+    """The response to the only lead of a customer, for a vehicle if there is one, and the rooftop of the vehicle.
+
+    If the dealer accepts only a lead without the vehicle, there is no rooftop.
+    """
     vehicle: Lead = {}
     with suppress(Skipped):
         vehicle = await a_vehicle(target, NEWCOMER)
     wanted = {"vehicle_of_interest": {"vin": vehicle["vin"]}} if vehicle else {}
     exchange = await accepted_or_skip(target, lead(target, person=NEWCOMER, **wanted), lead(target, person=NEWCOMER))
-    return data_of(exchange), str(vehicle.get("rooftop", ""))
+    is_for_vehicle = any(at(part, "data.vehicle_of_interest") for part in _parts(exchange))
+    return data_of(exchange), str(vehicle.get("rooftop", "")) if is_for_vehicle else ""
 
 
 @check("leads.first-is-new")

@@ -151,6 +151,7 @@ def revoke_token(request: ConsoleRequest) -> Response:
 
 
 def _rows(request: ConsoleRequest) -> list[AgentRow]:
+    """The agents that called lately or have a policy, with what became of their leads."""
     policies = read_policy_book(_owner(request))
     with request.dealer.read() as tx:
         seen, outcomes = recent_agents(tx, DAYS, MOST_LEADS)

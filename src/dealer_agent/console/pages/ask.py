@@ -57,6 +57,10 @@ class ShownExchange(NamedTuple):
 
 
 def _filter_inputs() -> tuple[Input, ...]:
+    """The inputs of the form for all filters of a search.
+
+    They derive from the type, so a new filter is there by itself.
+    """
     inputs = []
     for field in msgspec.structs.fields(Filters):
         kind = msgspec.inspect.type_info(field.type)
@@ -149,6 +153,7 @@ def _checked(request: ConsoleRequest, skill: Skill, payload: dict[str, Any]) -> 
 
 
 def _page(request: ConsoleRequest, skill: Skill, values: Mapping[str, str], wire: ShownExchange | None) -> Response:
+    """The page for a skill, with the values that were entered and what was sent and received."""
     return request.page(
         "ask.html",
         skill=skill,

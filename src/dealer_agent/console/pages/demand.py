@@ -91,6 +91,7 @@ def _report(request: ConsoleRequest, tx: Transaction, month: Month) -> Report:
 
 
 def _month(request: ConsoleRequest) -> Month | None:
+    """The month of the query. None if it names none. Refuses one that is malformed or has not begun."""
     text = request.query.get("month", "")
     if not text:
         return None
@@ -112,6 +113,7 @@ def _months(newest: Month, oldest: Month | None, chosen: Month) -> list[Month]:
 
 
 def _figures(report: Report) -> list[tuple[str, Figure]]:
+    """The figures at the top of the page, each with its name."""
     searches = report.searches
     return [
         ("Requests", report.requests),
@@ -127,6 +129,7 @@ def _figures(report: Report) -> list[tuple[str, Figure]]:
 
 
 def _sections(report: Report) -> list[Section]:
+    """The plots of the report in the order of the page: what could be sold, what a price kept out, what was asked."""
     asked, missing = report.asked, report.not_found
     return [
         Section(

@@ -40,6 +40,7 @@ def _person_of_lead(request: ConsoleRequest) -> CustomerReference:
 
 
 def _ask(request: ConsoleRequest, person: CustomerReference) -> Response:
+    """The page that shows what an erasure would erase, and asks for a confirmation. It is in the access log."""
     erasure = Erasure(request.dealer.store, request.dealer.profile, person, consent_too=False)
     problem = erasure.why_unreadable()
     leads = [] if problem else [each for each in erasure.leads() if is_known(each)]
@@ -69,6 +70,7 @@ def _row(request: ConsoleRequest, stored: StoredLead) -> tuple[str, object, str]
 
 
 def _erase(request: ConsoleRequest, person: CustomerReference) -> Response:
+    """Erases the customer, and shows what was erased and what is kept. A lead that cannot be read is erased alone."""
     consent_too = bool(request.text("consent_too", 10))
     if request.text("sure", 10) != "yes":
         refuse("Nothing was erased. Tick the box that says that it cannot be undone.")

@@ -63,6 +63,7 @@ def rows_of(request: ConsoleRequest, tx: Transaction, stored: Sequence[StoredHol
 
 
 def _row(request: ConsoleRequest, hold: StoredHold, price: QuotedPrice, token_name: str) -> HoldRow:
+    """A hold as the page shows it, with times of the vehicle's rooftop, and whether the person may change it."""
     rooftop = _rooftop_of(request, hold.vehicle_id)
     is_open = hold.holds_at(request.now)
     return HoldRow(
@@ -131,6 +132,7 @@ def _change(request: ConsoleRequest, done: str, change: Callable[[Transaction, s
     """Changes the hold of the path, and leads to the page where the form was."""
 
     def work(tx: Transaction, _: object) -> StoredHold:
+        """Finds the hold, checks that the person may change it, notes that in the access log, and changes it."""
         hold = find_hold(tx, request.params["offer"][:_LONGEST_ID])
         if hold is None:
             not_found(NO_OFFER)

@@ -127,6 +127,7 @@ def show_number(request: ConsoleRequest) -> Response:
 
 
 def _preview_text(request: ConsoleRequest, text: str, version: str, note: str) -> Response:
+    """Shows what an edited settings file changes, or its problems. Nothing is stored."""
     source = _source(request)
     before = source.current().text
     try:

@@ -200,6 +200,7 @@ def _label(name: str) -> str:
 
 
 def _value(name: str, value: Any) -> str:
+    """A value of a unit as text, cut off where it is long."""
     if isinstance(value, list):
         more = f" and {len(value) - _MOST_ITEMS:,} more" if len(value) > _MOST_ITEMS else ""
         return ", ".join(_value(name, each) for each in value[:_MOST_ITEMS]) + more

@@ -130,6 +130,7 @@ def arrange(request: ConsoleRequest) -> Response:
     visit_kind = next((each for each in VISITS if each == kind), None)
 
     def work(tx: Transaction, context: IntakeContext) -> VisitChange:
+        """Arranges a new visit for the lead, and notes that in the access log."""
         require_lead(request, tx, lead_id)
         if visit_kind is None:
             refuse("Choose the kind of the visit.")
@@ -176,6 +177,8 @@ def no_show(request: ConsoleRequest) -> Response:
 
 
 def _change(request: ConsoleRequest, change: Change) -> Response:
+    """Changes the visit that the path names, and notes that in the access log."""
+
     def work(tx: Transaction, context: IntakeContext) -> VisitChange:
         visit = find_visit(tx, request.params["visit"])
         if visit is None or not request.sees(visit.rooftop):

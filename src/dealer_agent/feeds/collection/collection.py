@@ -297,7 +297,7 @@ class _Work:
             async with self.of_dealer, self.one_import:
                 await self.write(count_attempt, self.claimed, file)
                 await self._import(waiting, file)
-        imported = await asyncio.to_thread(self._find, file)
+        imported = await asyncio.to_thread(self._read_again, file)
         if imported.state == "imported":
             self.claimed = self.claimed._replace(imported_hash=content_hash)
             if findings := await asyncio.to_thread(self._findings, imported):
@@ -310,7 +310,8 @@ class _Work:
             newest = list_imports(tx, _NEWEST_IMPORTS)
         return next((each.findings for each in newest if each.revision == file.revision), ())
 
-    def _find(self, file: FeedFile) -> FeedFile:
+    def _read_again(self, file: FeedFile) -> FeedFile:
+        """The row of the file as it is now: the import, in another process, has written its result."""
         with self.store.read(self.dealer_id) as tx:
             stored = find_file(tx, file.feed, file.file_id)
         assert stored is not None, "only old files with a result are forgotten"

@@ -148,7 +148,7 @@ def delete_surplus(dealer_folder: Path, kept_bytes: int, dealer_bytes: int, leas
     """
     kept = []
     for folder in _feed_folders(dealer_folder):
-        files = sorted(each for name in ("refused", "kept") for each in _kept_files(folder / name))
+        files = sorted(each for name in ("refused", "kept") for each in _finished_files(folder / name))
         kept += _within(files, kept_bytes, MOST_KEPT)
     if kept:
         total, on_disk = sum(each.size for each in kept), _left_on_disk(dealer_folder, least_free)
@@ -198,7 +198,7 @@ def fair_share(used: int, left: int) -> int:
     return (used + left) // 2
 
 
-class _KeptFile(NamedTuple):
+class _FinishedFile(NamedTuple):
     """A file that has its result. Those that are deleted first are lower."""
 
     was_accepted: bool
@@ -207,13 +207,14 @@ class _KeptFile(NamedTuple):
     path: Path
 
 
-def _kept_files(folder: Path) -> Iterator[_KeptFile]:
+def _finished_files(folder: Path) -> Iterator[_FinishedFile]:
+    """The files in the folder "kept" or "refused". One that is deleted meanwhile is left out."""
     for path in _complete(folder):
         with suppress(FileNotFoundError):
-            yield _KeptFile(folder.name == "kept", path.name, path.lstat().st_size, path)
+            yield _FinishedFile(folder.name == "kept", path.name, path.lstat().st_size, path)
 
 
-def _within(files: list[_KeptFile], most_bytes: int, most_files: int) -> list[_KeptFile]:
+def _within(files: list[_FinishedFile], most_bytes: int, most_files: int) -> list[_FinishedFile]:
     """Deletes the first files until the rest is within bounds. Returns the rest."""
     total = sum(file.size for file in files)
     for position, file in enumerate(files):

@@ -167,8 +167,11 @@ def _find_header(start: str, delimiter: str, layout: Layout | None, columns: Map
     return _Header(0, 0, [])
 
 
-def _without_lines(start: str, rows: int) -> str:
-    """The text below so many rows that have no line end inside a cell, and below blank lines."""
+def _below_title(start: str, rows: int) -> str:
+    """The text without blank lines and without its first `rows` lines: the title above the header.
+
+    No cell of these rows may have a line end.
+    """
     lines = [line for line in start.splitlines(keepends=True) if line.strip(" ,;|\t\r\n")]
     return "".join(lines[rows:])
 
@@ -188,7 +191,7 @@ def read_table(
     delimiter = max(_DELIMITERS, key=lambda mark: found_headers[mark].fits)
     above, fits, header = found_headers[delimiter]
     if fits:
-        start = _without_lines(start, above)
+        start = _below_title(start, above)
         layout = layout_of(header, "delimited", layout, columns)
     elif layout in (None, CARSFORSALE) and (
         separator := next((mark for mark in _DELIMITERS if _is_carsforsale(_first_rows(start, mark, 5))), None)

@@ -79,14 +79,15 @@ def read_records(text: str) -> list[Record]:
 
 
 def ends_early(text: str, records: Sequence[Record]) -> bool:
-    """Whether the end of a text is missing, from which `records` were read: of a line of JSON, or of a web page.
+    """Whether a text was cut off: a web page without `</html>`, or JSON lines whose last line is not whole.
 
-    A single JSON document without its end cannot be read at all.
+    `records` are what was read from it. A single JSON document that was cut off cannot be read at all.
     """
     if text.lstrip().startswith("<"):
         return "<html" in text[:_HEAD].lower() and "</html" not in text[-_HEAD:].lower()
     last_line = text.rstrip().rpartition("\n")[2].lstrip()
     is_broken = bool(records) and records[-1].error == _NOT_AN_OBJECT
+    # A line that was cut off inside an object can still end with a bracket: that of an inner object.
     return not last_line.endswith(("}", "]")) or (is_broken and last_line.startswith("{"))
 
 
@@ -290,6 +291,7 @@ def _scalar(value: object) -> Scalar | None:
 
 
 def _scalars(members: dict[str, Any]) -> dict[str, Scalar]:
+    """The unknown members that are passed through to buyers: text, numbers and flags, at most _MOST."""
     scalars: dict[str, Scalar] = {}
     for name, value in members.items():
         tidy = line(name, 64)

@@ -214,12 +214,17 @@ def understand(names: Sequence[str], layout: Layout) -> Columns:
 
 
 _NAMED = tuple(layout for layout in LAYOUTS.values() if layout is not GENERIC)
-_OWN = {layout.name: frozenset(name for names in layout.folded.values() for name in names) for layout in _NAMED}
+_NAMES_OF = {layout.name: frozenset(name for names in layout.folded.values() for name in names) for layout in _NAMED}
+"""By the name of a layout, the folded names of all columns that it has."""
 
 
 def _likeness(folded: frozenset[str], layout: Layout, kind: Kind) -> float:
+    """How strongly the columns point to a layout.
+
+    A name that n layouts have counts 1/n. Names that fit a pattern count 1 together.
+    """
     rivals = [other for other in _NAMED if kind in other.kinds]
-    named = sum(1 / sum(name in _OWN[other.name] for other in rivals) for name in folded & _OWN[layout.name])
+    named = sum(1 / sum(name in _NAMES_OF[other.name] for other in rivals) for name in folded & _NAMES_OF[layout.name])
     return named + any(_fits_pattern(name, layout) for name in folded)
 
 
@@ -237,7 +242,7 @@ def recognise(names: Sequence[str], kind: Kind) -> Layout:
     folded = frozenset(fold(name) for name in names if not is_withheld(name))
     candidates = [layout for layout in _NAMED if kind in layout.kinds]
     best = max(candidates, key=lambda layout: _likeness(folded, layout, kind))
-    named = sum(name in _OWN[best.name] or _fits_pattern(name, best) for name in folded)
+    named = sum(name in _NAMES_OF[best.name] or _fits_pattern(name, best) for name in folded)
     generic = understand(names, GENERIC)
     if generic.names_units and (not understand(names, best).names_units or generic.understood > _MORE * named):
         return GENERIC

@@ -53,6 +53,7 @@ def _parser(parse: Callable[[str], object], *, zero: bool = False) -> "_Read":
     """A parser of the first cell of a member. It ignores a value of 0, unless `zero` is set."""
 
     def read(row: "_RowParser", member: str, _: Feed) -> None:
+        """Keeps the parsed value of the member. A text that cannot be parsed is noted."""
         text = row.first(member)
         if text is not None:
             value = parse(text)

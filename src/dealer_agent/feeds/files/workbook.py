@@ -199,6 +199,7 @@ class _Sheets(_Part):
         self.visible: dict[str, None] = {}
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
+        """Notes the epoch of dates, and the visible sheets in their order."""
         if name == "workbookPr" and attributes.get("date1904") in ("1", "true"):
             self.epoch = _EPOCH_1904
         elif name == "sheet" and attributes.get("state", "visible") == "visible":
@@ -224,6 +225,7 @@ class _Texts(_Part):
             self._is_reading = True
 
     def end(self, name: str) -> None:
+        """Joins the pieces of a shared text. Phonetic text is not part of it."""
         if name == "t" and self.text is not None:
             if text := self.collected():
                 self._pieces.append(text)
@@ -245,6 +247,7 @@ class _Styles(_Part):
         self._in_cells = False
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
+        """Notes which styles show a number as a date."""
         if name == "cellXfs":
             self._in_cells = True
         elif name in ("xf", "numFmt"):
@@ -328,6 +331,7 @@ class _Sheet(_Part):
             self._start_row(attributes)
 
     def end(self, name: str) -> None:
+        """Puts the value of a cell into its row, and ends rows and the sheet."""
         if name == "v":
             if value := self.collected():
                 self._put(self._text_of(value))

@@ -112,6 +112,7 @@ def _tried(store: Store, job: StagedImport) -> ImportReport:
 
 
 def _import(store: Store, job: StagedImport, accept: tuple[str, ...], read: list[ParsedFeed]) -> ImportResult:
+    """Imports the staged file, with the findings that a person accepted. `read` gets the parsed feed for the report."""
     feed = job.how.feed
     return import_file(
         store,

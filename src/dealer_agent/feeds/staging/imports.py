@@ -71,6 +71,7 @@ def start_import(
 
 
 def _run(dealer: OpenDealer, job: StagedImport, claim: Claim) -> None:
+    """Runs the import in a process of its own. If it leaves no report, it writes one with the problem."""
     try:
         with _one_at_a_time:
             code, said = ChildJob().run("dealer_agent.feeds.staging.import_process", job)

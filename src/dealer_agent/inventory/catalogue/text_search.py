@@ -126,20 +126,23 @@ class TextCollector:
     """
 
     def __init__(self) -> None:
-        self._numbers: Numbering[str] = Numbering()
-        # By the name of the member, the numbers of its distinct texts.
-        self._values: dict[str, Numbering[str]] = {name: Numbering() for name in _LISTS}
-        self._values_of = {name: _Lists() for name in _LISTS}
+        # By word, its number.
+        self._words: Numbering[str] = Numbering()
+        # By the name of a member with a list of texts: each distinct text, and its number in this member.
+        self._texts: dict[str, Numbering[str]] = {name: Numbering() for name in _LISTS}
+        # By the name of such a member, the numbers of the texts of each listing.
+        self._texts_of_listings = {name: _Lists() for name in _LISTS}
+        # The numbers of the words of each listing.
         self._prose = _Lists()
         self._identifiers = _Lists()
 
     def extend(self, vehicles: Sequence[Vehicle]) -> None:
         """Adds listings. They may come in any order and in several calls."""
-        for name, numbering in self._values.items():
-            lists, number = self._values_of[name], numbering.__getitem__
+        for name, numbering in self._texts.items():
+            lists, number = self._texts_of_listings[name], numbering.__getitem__
             for values in map(attrgetter(name), vehicles):
                 lists.add(map(number, values or ()))
-        number = self._numbers.__getitem__
+        number = self._words.__getitem__
         for lists, fields in ((self._prose, _PROSE), (self._identifiers, _IDENTIFIERS)):
             for vehicle in vehicles:
                 words: list[str] = []
@@ -150,11 +153,11 @@ class TextCollector:
 
     def write(self, writer: FlatWriter, columns: Mapping[str, Coded[Any]], default_order: Rows) -> None:
         """Writes the index; afterwards the collector is empty. Row n is the listing that came as `default_order[n]`."""
-        lists = [(self._values_of[name], self._words_of(name, values)) for name, values in self._values.items()]
+        lists = [(self._texts_of_listings[name], self._words_of(name, values)) for name, values in self._texts.items()]
         names = [(columns[name].codes, self._words_of(name, columns[name].values)) for name in _NAMES]
         facts = [(columns[name].codes, self._words_of(name, columns[name].values)) for name in _FACTS]
-        numbers = {_MARK + word if _MARK in word else word: number for word, number in self._numbers.items()}
-        self._numbers.clear()
+        numbers = {_MARK + word if _MARK in word else word: number for word, number in self._words.items()}
+        self._words.clear()
         words = sorted(numbers)
         SortedWords.write(writer, "words", words)
         positions = np.empty(len(words), np.int64)
@@ -187,7 +190,7 @@ class TextCollector:
     def _words_of(self, field: str, values: Iterable[Any]) -> "_ValueWords":
         words = _Lists()
         for value in values:
-            words.add(map(self._numbers.__getitem__, index_words(field, str(value))))
+            words.add(map(self._words.__getitem__, index_words(field, str(value))))
         return _ValueWords(words)
 
 

@@ -244,7 +244,7 @@ class LeadWriter:
                         write.failure = not_registered(tx.dealer_id)
                 for tx, dealer in locks.locked:
                     _check_writes(tx, dealer, writes[tx.dealer_id])
-                    _look_for_keys(tx, writes[tx.dealer_id])
+                    _note_absent_keys(tx, writes[tx.dealer_id])
                 locked = [tx for tx, _ in locks.locked]
                 runnable = [write for tx in locked for write in writes[tx.dealer_id] if write.failure is None]
                 started = [write for write in runnable if write.start()]
@@ -317,8 +317,12 @@ def _give_keys(tx: Transaction, writes: Iterable[LeadWrite[Any]]) -> None:
             write.ciphers = ciphers
 
 
-def _look_for_keys(tx: Transaction, writes: Iterable[LeadWrite[Any]]) -> None:
-    """Looks for the keys of a dealer's writes together. A write whose keys cannot be made is left out."""
+def _note_absent_keys(tx: Transaction, writes: Iterable[LeadWrite[Any]]) -> None:
+    """Finds in one round trip which idempotency keys and contact hashes of a dealer's writes no row has.
+
+    `tx` notes them, so that later statements which look for them are not executed. A write that cannot make its keys is
+    left out.
+    """
     sought: dict[Column[Any], list[bytes]] = {}
     for write in writes:
         if write.seeks is not None and write.failure is None:

@@ -406,6 +406,7 @@ def _run_all(connection: Connection, statements: Sequence[tuple[tuple[str, Prepa
     chosen = chosen_dealer(connection)
 
     def work(cursors: Sequence[Any]) -> None:
+        """Sends the rows of each statement, as the dealer to whom they belong."""
         for cursor, ((dealer_id, statement), rows) in zip(cursors, statements, strict=True):
             choose_dealer(connection, dealer_id)
             sql = statement.compiled(connection).sql

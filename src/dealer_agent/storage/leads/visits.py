@@ -1,8 +1,11 @@
 """Stores visits and the places that they occupy (docs/protocol.md#appointments).
 
 A visit occupies one of the rooftop's places for its kind in each quarter of an hour that it overlaps. A test drive also
-occupies its vehicle, in the same table. Under the dealer's lock one lead at a time looks for a free place. If two still
-look at once, the primary key of `places` decides, and the second one raises AlreadyStored.
+occupies its vehicle, in the same table. An appraisal of a trade-in within a test drive of the same customer has no
+places of its own: `shares` names the test drive.
+
+Under the dealer's lock one lead at a time looks for a free place. If two still look at once, the primary key of
+`places` decides, and the second one raises AlreadyStored.
 """
 
 from collections import defaultdict
@@ -246,6 +249,7 @@ def _place_keys(rooftop: str, kind: str, since: datetime, until: datetime) -> li
 
 
 def _place_key(rooftop: str, kind: str, quarter: datetime) -> bytes:
+    """The key that a row of `places` has while it is collected: by it, a statement for this quarter finds the row."""
     return b"%d %b" % (microseconds(quarter), _places_key(rooftop, kind))
 
 

@@ -137,6 +137,7 @@ def check_evidence(lines: Iterable[bytes], recorded: Iterable[Head] = ()) -> Che
     texts = MissingTexts()
 
     def content_problem(row: Mapping[Any, Any]) -> str | None:
+        """What is wrong with the text of an event. None if nothing is."""
         nonlocal compared
         if row["kind"] not in KINDS:
             return "there is no such kind of event"

@@ -250,6 +250,7 @@ def verify_chain(tx: Transaction, recorded: Mapping[int, bytes] | None = None) -
     erased, texts = 0, MissingTexts()
 
     def text_problem(row: Mapping[Any, Any]) -> str | None:
+        """Why the text of an event does not fit the chain. None if it does."""
         nonlocal erased
         try:
             body = decrypted_body(tx, row)

@@ -388,6 +388,7 @@ def purge(
         return tx.execute(DELETE_OLD_REFUSALS, {"before": before}).rowcount
 
     def in_batches(begin: Begin, delete_rows: Callable[[Transaction], int]) -> int:
+        """Deletes at most MOST_ROWS rows in each transaction, so that other writes need not wait. Returns how many."""
         total = 0
         while True:
             with begin(dealer_id, now) as tx:

@@ -75,7 +75,10 @@ class Version(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StockTimes:
-    """The times of a stock that are not those of its units: a snapshot depends on them too."""
+    """The times of a stock that are not those of its units: a snapshot depends on them too.
+
+    `good_since` has the last confirmation of each unit for sale whose new facts are held back, by vehicle id.
+    """
 
     mark: StockMark
     confirmations: Sequence[Confirmation]
@@ -146,7 +149,7 @@ READ_FIRST_TIME = select(func.min(became_current)).where(
 
 _page = bindparam("page", type_=BigInteger)
 
-# The databases may order ids differently. So the order is that of the database in each part, and of all together.
+# The databases may order ids differently. So each part and the union are sorted by the same database, never by Python.
 _new = [
     select(table.c.vehicle_id).where(of_dealer(table), table.c.vehicle_id > _after, table.c.revision > _since)
     for table in (current, unit_changes)
@@ -263,10 +266,10 @@ def find_recorded(tx: Transaction, name: str) -> list[str]:
     return sorted(tx.execute(FIND_RECORDED, values).scalars())
 
 
-def next_ids(
+def next_changed_ids(
     tx: Transaction, after: str, page: int, *, since: int, replaced_since: int, also: Collection[str] = ()
 ) -> list[str]:
-    """The next `page` vehicle ids after `after`, in the order of the database.
+    """The next `page` vehicle ids after `after` that may have changed, in the order of the database: for change pages.
 
     They are those whose row is newer than the revision `since`, those that were replaced after `replaced_since`, and
     those of `also`.

@@ -221,6 +221,7 @@ def _write(
     actions: list[str] = []
 
     def write(tx: Transaction, ids: list[str]) -> None:
+        """Decides about each of these units again, and stores what changes."""
         changes: list[dict[str, Any]] = []
         for row in tx.execute(READ_ROWS, {"in_vehicles": ids}):
             action, document = decide_action(row)
