@@ -6,8 +6,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from dealer_agent.checker.check import check, each_of
+from dealer_agent.checker.checks.appointments import appointment_of, for_a_time, instant
 from dealer_agent.checker.checks.lead_defects import Lead, lead, submit
-from dealer_agent.checker.checks.leads import accepted_or_skip, appointment_of, for_a_time, instant, keyed
+from dealer_agent.checker.checks.leads import accepted_or_skip, keyed
 from dealer_agent.checker.checks.visits import a_vehicle, visit
 from dealer_agent.checker.exchange import Exchange, at, dicts
 from dealer_agent.checker.outcome import Skipped, expect, skip_if_failed, skip_unless
