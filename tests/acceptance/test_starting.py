@@ -4,14 +4,25 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from tests.acceptance.dealers import stocked_dealer, write_dealer
-from tests.acceptance.running import COMMAND, PATIENCE_SECONDS, command, command_here, environment, free_port, serving
+from tests.acceptance.running import (
+    COMMAND,
+    PATIENCE_SECONDS,
+    command,
+    command_here,
+    environment,
+    eventually,
+    free_port,
+    serving,
+)
 
 from dealer_agent.cli.serve import problem_of_card, problem_of_links
 
@@ -236,13 +247,26 @@ def test_ctrl_c_ends_a_command_with_one_sentence_and_changes_nothing(
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         start_new_session=True,
     )
-    with pipe.open("wb"):  # Opened by both sides: the command reads.
+    with pipe.open("wb"):  # Opened by both sides: the command begins to read.
+        eventually("the child of the command waits for the pipe", lambda: waits_for_a_pipe(importing.pid))
         send(importing.pid, signal.SIGINT)
         # Both processes have its output, so this waits for the end of both.
         said, complained = importing.communicate(timeout=PATIENCE_SECONDS)
     assert (importing.returncode, said) == (130, "")
     assert complained == "Stopped by Ctrl-C.\n"
     assert "No imports" not in command_here("inventory", "history", "--dir", folder).stdout
+
+
+def waits_for_a_pipe(parent: int) -> bool:
+    """Whether a child waits in a system call for a pipe.
+
+    Python would notice a signal that comes just before this call only when the call returns.
+    """
+    if sys.platform != "linux":
+        time.sleep(1)
+        return True
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text("ascii").split()
+    return any("pipe_read" in Path(f"/proc/{child}/wchan").read_text("ascii") for child in children)
 
 
 NOBODY = 65534
