@@ -95,13 +95,13 @@ def main() -> None:
 class Flood:
     """A flood in a process of its own. It is sending from the start on."""
 
-    def __init__(self, process: "subprocess.Popen[str]") -> None:
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
         self._process = process
 
     def wait_for(self, line: str) -> None:
         """Waits until the flood has printed this line."""
         assert self._process.stdout is not None
-        assert self._process.stdout.readline() == f"{line}\n"
+        assert self._process.stdout.readline() == f"{line}\n".encode()
 
     def has_sent(self) -> bool:
         """Whether the flood has printed something since."""
@@ -112,7 +112,7 @@ class Flood:
 
     def received(self) -> dict[str, Any]:
         """What the connections have received: how many had each list of statuses, and how many are told to close."""
-        printed, _ = self._process.communicate("\n", timeout=240)
+        printed, _ = self._process.communicate(b"\n", timeout=240)
         found: dict[str, Any] = json.loads(printed.splitlines()[-1])
         return found
 
@@ -121,7 +121,8 @@ class Flood:
 def flood(port: int, count: int, content: Path) -> Iterator[Flood]:
     """Opens the connections, and begins to send the content of a file on each."""
     arguments = [sys.executable, "-m", __name__, str(port), str(count), str(content)]
-    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    # Without a buffer, which would hold a line that `has_sent` looks for in the pipe.
+    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as process:
         try:
             yield Flood(process)
         finally:
