@@ -59,6 +59,7 @@ def test_a_change_is_shown_before_it_is_saved_and_the_service_uses_it(console: D
         ("id", "other-motors", "must stay test-motors"),
         ("rooftops.0.timezone", "America/Chicgo", "did you mean America/Chicago?"),
         ("rooftops.0.fees.0.amount", "many", "many"),
+        ("name", '"not closed', "This is not a value of TOML: write text"),
         ("rate_limits.address", "often", "is not a rate limit"),
         ("mail.password_env", "DATABASE_URL", "is for the service itself"),
     ],

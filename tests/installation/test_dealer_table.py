@@ -135,3 +135,10 @@ def test_a_table_is_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert refusal(folder, TWO_DEALERS) == ["Error: dealers.csv: has more than 1 dealers: split it"]
     monkeypatch.setattr(dealer_table, "MOST_COLUMNS", 4)
     assert refusal(folder, TWO_DEALERS) == ["Error: dealers.csv: has more than 4 columns"]
+
+
+def test_shared_settings_that_are_not_toml_are_refused_with_their_line(folder: Path) -> None:
+    arguments = table(folder, TWO_DEALERS)
+    arguments[0].write_text('feed_price = "advertised"\n[[rooftops]\n', encoding="utf-8")
+    done = command_here("dealers", "add-table", *arguments, "--dir", folder)
+    assert (done.returncode, done.stderr.startswith("Error: shared.toml, line 2: is not TOML")) == (1, True)

@@ -21,7 +21,7 @@ from dealer_agent.config.loading import FILE_NAME, read_text
 from dealer_agent.config.settings_problems import SettingsError
 from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.operations.dealer_moves import OnRows, delete_files, export_dealer, import_dealer
-from dealer_agent.operations.dealer_table import NewDealer, add_new_dealer, only_missing, read_dealer_table
+from dealer_agent.operations.dealer_table import add_new_dealer, only_missing, read_dealer_table
 from dealer_agent.operations.settings_changes import require_same_dealer
 from dealer_agent.storage.console.people import remove_members
 from dealer_agent.storage.errors import DealerUnknown, SettingsConflict
@@ -74,8 +74,7 @@ def add(
     text = read_text(file)
     require_keys(opened.installation)
     dealer_id = opened.installation.dealer_settings(text).dealer.id
-    new = NewDealer(1, dealer_id, text, ())
-    add_new_dealer(opened.store, new, actor=actor(), note=note, enabled=not disabled, listed=listed)
+    add_new_dealer(opened.store, dealer_id, text, actor=actor(), note=note, enabled=not disabled, listed=listed)
     address = _address(opened, dealer_id)
     when = " after `dealers enable`" if disabled else ""
     out.print(f"The dealer {dealer_id} is added. It answers{when} at {address}/")
@@ -108,7 +107,10 @@ def add_table(
         dealers = read_dealer_table(table, file, opened.installation, lambda: bar.update(checking, advance=1))
         missing = only_missing(table, dealers, opened.store)
         for new in bar.track(missing, description="Adding"):
-            add_new_dealer(opened.store, new, actor=actor(), note=note, enabled=not disabled, listed=listed)
+            _, dealer_id, text, names = new
+            add_new_dealer(
+                opened.store, dealer_id, text, names, actor=actor(), note=note, enabled=not disabled, listed=listed
+            )
     there = len(dealers) - len(missing)
     out.print(f"{counted(len(missing), 'dealer')} added, {there:,} were there.")
     return {"added": [new.dealer_id for new in missing], "were_there": there}

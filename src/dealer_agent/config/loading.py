@@ -92,16 +92,21 @@ def read_dealer_file(text: str) -> DealerFile:
 
 def read_toml(file: str, text: str, kind: Any) -> dict[str, Any]:
     """The values in the text of a TOML file, which msgspec can convert to the type `kind`. Raises SettingsError."""
-    if len(text) > MOST_SETTINGS_MIB << 20:
-        raise SettingsError(f"{file}: is larger than {MOST_SETTINGS_MIB} MiB; shorten its texts")
-    try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise _not_toml(file, text, str(error)) from None
+    data = parse_toml(file, text)
     found = find_problems(kind, data)
     if found:
         raise error_with_lines(file, text, found)
     return data
+
+
+def parse_toml(file: str, text: str) -> dict[str, Any]:
+    """The values in the text of a TOML file, of any type. Raises SettingsError."""
+    if len(text) > MOST_SETTINGS_MIB << 20:
+        raise SettingsError(f"{file}: is larger than {MOST_SETTINGS_MIB} MiB; shorten its texts")
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise _not_toml(file, text, str(error)) from None
 
 
 def read_text(path: Path) -> str:

@@ -28,6 +28,7 @@ MAINTENANCE_SECONDS = 3600.0
 SECONDS_FOR_EACH = 3.0
 """With more than 1,200 dealers, each one's maintenance is less often than hourly, so that its cost stays bounded."""
 FEW_DEALERS = 100
+"""The first jobs of so many dealers cost little, so they need not be spread."""
 
 
 class Next(NamedTuple):

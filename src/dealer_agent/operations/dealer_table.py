@@ -5,8 +5,7 @@ The header of the table has the paths of settings, such as `id`, `name` and `roo
 
 import csv
 import re
-import tomllib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +13,7 @@ from typing import Any, NamedTuple
 import tomlkit
 
 from dealer_agent.config.installation import Installation
-from dealer_agent.config.loading import FILE_NAME, read_text
+from dealer_agent.config.loading import FILE_NAME, parse_toml, read_text
 from dealer_agent.config.settings_problems import SettingsError
 from dealer_agent.dealers.profile_checks import canonical_host
 from dealer_agent.operations.single_settings import find_setting, set_value
@@ -63,7 +62,8 @@ def read_dealer_table(
     """
     rows = _rows(table)
     columns = _columns(table, next(rows, (1, []))[1])
-    common = _parsed(shared)
+    # Its values are checked with those of each dealer.
+    common = parse_toml(shared.name, read_text(shared))
     found: dict[str, NewDealer] = {}
     problems: list[str] = []
     for line, cells in rows:
@@ -118,13 +118,23 @@ def only_missing(table: Path, dealers: Sequence[NewDealer], store: Store) -> lis
     return missing
 
 
-def add_new_dealer(store: Store, new: NewDealer, *, actor: str, note: str, enabled: bool, listed: bool) -> None:
-    """Adds a dealer with its host names. Raises DealerExists and HostTaken."""
-    with store.registration(new.dealer_id) as tx:
+def add_new_dealer(
+    store: Store,
+    dealer_id: str,
+    text: str,
+    hosts: Iterable[str] = (),
+    *,
+    actor: str,
+    note: str,
+    enabled: bool,
+    listed: bool,
+) -> None:
+    """Adds a dealer with the text of its `dealer.toml` and its host names. Raises DealerExists and HostTaken."""
+    with store.registration(dealer_id) as tx:
         # If a dealer with this id was removed, all its data must be deleted.
         require_removed(tx)
-        add_dealer(tx, new.text.encode(), actor=actor, note=note, enabled=enabled, listed=listed)
-        for host in new.hosts:
+        add_dealer(tx, text.encode(), actor=actor, note=note, enabled=enabled, listed=listed)
+        for host in hosts:
             add_host(tx, host)
 
 
@@ -170,14 +180,6 @@ def _columns(table: Path, header: Sequence[str]) -> list[_Column]:
     if "id" not in paths or len({*paths}) < len(paths):
         raise SettingsError(f"{table.name}, line 1: must have the column id, and each column once")
     return columns
-
-
-def _parsed(shared: Path) -> dict[str, Any]:
-    """The settings of all dealers of a table. They are checked with those of each dealer."""
-    try:
-        return tomllib.loads(read_text(shared))
-    except tomllib.TOMLDecodeError as problem:
-        raise SettingsError(f"{shared.name}: is not TOML: {problem}") from None
 
 
 def _new_dealer(

@@ -14,7 +14,6 @@ from sqlalchemy import (
     Boolean,
     ColumnElement,
     FromClause,
-    Insert,
     Integer,
     Select,
     and_,
@@ -183,7 +182,9 @@ REMOVE_OTHERS = delete(jobs).where(
 
 def add_jobs(tx: Transaction, kind: str, subjects: Iterable[str] = ("",)) -> None:
     """Adds jobs that are due now. One that is there begins anew: the process that works on it loses its lease."""
-    _put(tx, ADD_JOB, [(kind, subject) for subject in subjects])
+    rows = [{"kind": kind, "subject": subject, "due_at": tx.now, "attempts": 0} for subject in subjects]
+    if rows:
+        tx.execute_each(ADD_JOB, rows)
 
 
 def add_job_at(tx: Transaction, kind: str, due_at: datetime, subject: str = "") -> None:
@@ -196,23 +197,15 @@ def begin_jobs(tx: Transaction, kinds: Iterable[str], new_within: timedelta = ti
 
     A job that is not there yet is first due at any time within `new_within`, so that jobs of many new dealers spread.
     """
-    _put(tx, BEGIN_JOB, [(kind, "") for kind in kinds], new_within)
+    same = {"subject": "", "attempts": 0, "begins": tx.now}
+    rows = [{"kind": kind, "due_at": tx.now + random() * new_within, **same} for kind in kinds]  # noqa: S311 - no secret
+    if rows:
+        tx.execute_each(BEGIN_JOB, rows)
 
 
 def remove_other_jobs(tx: Transaction, kind: str, subjects: Sequence[str]) -> None:
     """Removes the jobs of a kind with other subjects."""
     tx.execute(REMOVE_OTHERS, {"of_kind": kind, "subjects": list(subjects)})
-
-
-def _put(tx: Transaction, statement: Insert, keys: Sequence[tuple[str, str]], within: timedelta = timedelta()) -> None:
-    """Adds jobs that are due at random times from now to `within` later, so that many jobs are not due at once."""
-    if keys:
-        same = {"attempts": 0} | ({"begins": tx.now} if statement is BEGIN_JOB else {})
-        rows = [
-            {"kind": kind, "subject": subject, "due_at": tx.now + random() * within, **same}  # noqa: S311 - no secret
-            for kind, subject in keys
-        ]
-        tx.execute_each(statement, rows)
 
 
 def find_due_jobs(

@@ -104,8 +104,9 @@ def change(request: ConsoleRequest) -> Response:
         document = tomlkit.parse(_small(current.text))
         set_value(document, path, value, setting)
         changed = tomlkit.dumps(document)
-    except ValueError as problem:
-        words = f"{str(problem).capitalize()}."
+    except (ValueError, RecursionError) as problem:
+        said = str(problem)
+        words = f"{said[0].upper()}{said[1:]}." if isinstance(problem, ValueError) else TOO_DEEP
         return request.page("settings_change.html", 422, setting=setting, path=path, value=value, problem=words)
     return _preview_text(request, changed, current.version, f"{path} changed")
 
