@@ -10,11 +10,12 @@ import msgspec
 import pytest
 from tests.http_signatures.signed import KEY, P256
 from tests.known_keys.agents import Agent
+from tests.patching import replace_in
 from tests.soak import sqlite_first
 
 from dealer_agent.http_signatures.directory import KeySet, directory_document
 from dealer_agent.jobs.loop import JobLoop
-from dealer_agent.known_keys import fetching
+from dealer_agent.known_keys import fetching, known
 from dealer_agent.known_keys.fetching import FetchFailed, KeyResponse
 from dealer_agent.known_keys.known import KnownKeys
 from dealer_agent.outgoing.addresses import AddressRule
@@ -263,3 +264,24 @@ def test_a_thousand_origins_take_less_than_ten_megabytes(store: Store) -> None:
     tracemalloc.stop()
     assert service.known.find("https://999.example")
     assert size < 10_000_000
+
+
+def test_the_store_is_read_less_often_while_nothing_is_asked_for(
+    store: Store, server: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service, pauses = Service(store), []
+
+    async def count(seconds: float) -> None:
+        pauses.append(seconds)
+
+    replace_in(monkeypatch, known, "asyncio", sleep=count)
+    asyncio.run(service.known.pause(1))
+    assert pauses == [1] * known.IDLE_PAUSES
+    service.known.find(server.origin)
+    asyncio.run(service.known.pause(1))
+    asyncio.run(service.known.refresh())
+    asyncio.run(service.known.pause(1))
+    assert pauses == [1] * (known.IDLE_PAUSES + 2), "keys are expected"
+    service.later = known.EXPECTED_SECONDS + 1
+    asyncio.run(service.known.pause(1))
+    assert len(pauses) == 2 * known.IDLE_PAUSES + 2

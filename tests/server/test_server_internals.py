@@ -6,6 +6,7 @@ that says what the connection relies on. The modules are `server/connection.py` 
 
 import asyncio
 import inspect
+import signal
 from collections import deque
 from typing import Any
 
@@ -17,6 +18,8 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 from uvicorn.supervisors.multiprocess import Multiprocess, Process
+
+from dealer_agent.cli import supervisor
 
 pytestmark = pytest.mark.outside_protocol("assumptions about uvicorn and httptools")
 
@@ -209,6 +212,25 @@ def test_uvicorn_has_the_names_that_the_connection_uses() -> None:
     assert "self.flow = FlowControl(transport)" in inspect.getsource(HttpToolsProtocol.connection_made)
     assert {"pause_reading", "resume_reading", "pause_writing", "resume_writing"} <= set(vars(FlowControl))
     assert HIGH_WATER_LIMIT == 65_536, "a cycle's body pauses reading beyond this"
+
+
+def test_the_server_keeps_the_date_current_and_ends_at_a_signal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "DATE_SECONDS", 0.01)
+
+    async def run() -> None:
+        server = supervisor.WaitingServer(uvicorn.Config("unused:app"))
+        serving = asyncio.create_task(server.main_loop())
+        dates: list[list[tuple[bytes, bytes]]] = []
+        while len(dates) < 2:
+            await asyncio.sleep(0.01)
+            if (now := server.server_state.default_headers) and now not in dates:
+                dates.append(now)
+        monkeypatch.setattr(supervisor, "DATE_SECONDS", 3600)
+        await asyncio.sleep(0.1)
+        server.handle_exit(signal.SIGTERM, None)
+        await serving
+
+    asyncio.run(run())
 
 
 def test_uvicorn_supervises_the_processes_that_our_supervisor_makes() -> None:

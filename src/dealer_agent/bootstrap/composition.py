@@ -127,7 +127,7 @@ async def serving(installation: Installation) -> AsyncIterator[ServedDealers]:
         known_keys.on_asked = jobs.wake
         for work in (
             Refresher(opened, writer, dealers, deliveries).run(steps),
-            steps.repeat("keys of agents", known_keys.refresh, REFRESH_SECONDS),
+            steps.repeat("keys of agents", known_keys.refresh, REFRESH_SECONDS, wait=known_keys.pause),
             *(
                 [steps.repeat("nonces", process.nonces.clean, CLEAN_SECONDS)]
                 if isinstance(process.nonces, StoredNonces)

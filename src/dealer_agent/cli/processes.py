@@ -13,10 +13,9 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import msgspec
-import uvicorn
 
 from dealer_agent.bootstrap import ADDRESS_VARIABLE, SERVED_FOLDER_VARIABLE
-from dealer_agent.cli.supervisor import ServiceProcesses, SupervisorProcess
+from dealer_agent.cli.supervisor import ServiceProcesses, SupervisorProcess, WaitingServer
 from dealer_agent.cli.terminal import err, fail, out
 from dealer_agent.config.installation import Installation
 from dealer_agent.config.settings import MetricsSettings
@@ -92,7 +91,7 @@ def _metrics(settings: MetricsSettings) -> Iterator[str]:
 
 def _serve(service: ServiceProcesses, listener: socket.socket) -> bool:
     """Serves in this process until a signal ends it. Returns whether the service started."""
-    server = uvicorn.Server(service.prepare())
+    server = WaitingServer(service.prepare())
     # A stopped server raises its signal again for the earlier handler. Without a handler, an orderly stop would look
     # like a death by signal.
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -42,6 +42,8 @@ from dealer_agent.storage.transaction import OpenSpan, Transaction, current_span
 log = structlog.get_logger()
 
 POLL_SECONDS = 1.0
+IDLE_TIMES = 2
+"""So many times as long while nothing is due. A new lead of this process does not wait for it."""
 TURN_SECONDS = 0.05
 """Jobs of one turn share a transaction. A lease or a result waits for the end of its turn."""
 PROCESS_CONCURRENCY = 128
@@ -181,7 +183,8 @@ class DeliveryLoop:
         """Sends until `stop` is called. Then deliveries in progress get STOP_SECONDS, and the others are released."""
         while not self._stopping:
             await self._looks.look(self._begin_due)
-            await self._looks.wait(min(READ_AGAIN_SECONDS, POLL_SECONDS) if self._woken else POLL_SECONDS)
+            until_poll = self._next_poll - asyncio.get_running_loop().time()
+            await self._looks.wait(min(READ_AGAIN_SECONDS, until_poll) if self._woken else until_poll)
         await self._finish()
 
     def stop(self) -> None:
@@ -196,12 +199,14 @@ class DeliveryLoop:
         await self._begin_shares()
 
     async def _poll(self) -> None:
-        """Finds the dealers with due deliveries, once in POLL_SECONDS."""
+        """Finds the dealers with due deliveries, once in POLL_SECONDS, or less often while there are none."""
         now = asyncio.get_running_loop().time()
         if now < self._next_poll:
             return
         self._next_poll = now + POLL_SECONDS
         self._found = dict.fromkeys(await asyncio.to_thread(self.find_due_dealers))
+        if not self._found and not self._in_progress:
+            self._next_poll = now + IDLE_TIMES * POLL_SECONDS
         for queue in self._queues.values():
             if queue.dealer_id not in self._found:
                 queue.due.clear()
@@ -210,6 +215,8 @@ class DeliveryLoop:
         """Reads the due receivers of some dealers, in transactions that are read-only and do not delay the writer."""
         now = asyncio.get_running_loop().time()
         chosen = [self._queues.setdefault(each, DealerQueue(each)) for each in self._dealers_to_read(now)]
+        if not chosen:
+            return
         try:
             faults = await asyncio.to_thread(self._read_receivers, chosen, now)
         finally:

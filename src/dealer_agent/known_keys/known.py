@@ -50,6 +50,9 @@ log = structlog.get_logger()
 
 REFRESH_SECONDS = 1.0
 """How often a process stores what it asks for, and loads what has changed."""
+IDLE_PAUSES = 5
+"""So many times less often while it has asked for nothing in the last EXPECTED_SECONDS."""
+EXPECTED_SECONDS = 30.0
 KEPT_SECONDS = 24 * 3600.0
 """How long keys are used after their end while they cannot be fetched."""
 MAX_WAITING = 100
@@ -99,6 +102,8 @@ class KnownKeys:
     _used: dict[str, float] = field(default_factory=dict)
     _in_use: set[str] = field(default_factory=set)
     _pinned: dict[str, float] = field(default_factory=dict)
+    # Until when new keys are expected, because something was asked for.
+    _expected_until: float = 0.0
 
     def __contains__(self, source: str) -> bool:
         """Whether a source has keys, was asked for, or did not answer."""
@@ -149,6 +154,13 @@ class KnownKeys:
         if await asyncio.to_thread(self._store_and_load):
             self.on_asked()
 
+    async def pause(self, seconds: float) -> None:
+        """Waits before the next `refresh`: so many seconds, or IDLE_PAUSES times as long."""
+        for _ in range(IDLE_PAUSES):
+            await asyncio.sleep(seconds)
+            if self._asked or self.clock() < self._expected_until:
+                return
+
     def _store_and_load(self) -> bool:
         """Returns whether there are new jobs."""
         now = self.clock()
@@ -161,6 +173,8 @@ class KnownKeys:
                 put_uses(tx, uses)
                 ask_again(tx, (source for source in asked if source in self._pinned))
                 ask_for_keys(tx, (source for source in asked if source not in self._pinned))
+            if asked:
+                self._expected_until = now + EXPECTED_SECONDS
             for source in asked:
                 self._asked.pop(source, None)
             self._used.update(dict.fromkeys(uses, now))

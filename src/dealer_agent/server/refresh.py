@@ -42,6 +42,7 @@ USUAL_TRANSACTION = timedelta(seconds=10)
 """A transaction commits its change with an earlier time. Changes are read again for this long."""
 
 POLL_SECONDS = 0.5
+KEYS_SECONDS = 1.5
 LISTENING_POLL_SECONDS = 2.0
 """The pause between polls while PostgreSQL announces changes. An announcement ends it."""
 SHORTEST_PAUSE_SECONDS = 0.05
@@ -161,18 +162,18 @@ class Refresher:
     async def run(self, steps: RepeatedSteps) -> None:
         """Repeats all steps until it is cancelled. Tokens do not wait while a large stock is loading."""
         self.dealers.on_opened = self._check_opened
+        steps.on_change = partial(self._note_readiness, steps)
         await asyncio.gather(
             steps.repeat("announcements", self._listen, RECONNECT_SECONDS, first=0),
             steps.repeat("changes", self._poll, POLL_SECONDS, wait=self._wait_for_change),
             steps.repeat("stock", self._refresh_stock, RETRY_SECONDS),
             steps.repeat("tokens", self._refresh_tokens, RETRY_SECONDS),
             steps.repeat("settings", self._refresh_settings, RETRY_SECONDS),
-            steps.repeat("keys", self._refresh_keys, POLL_SECONDS),
+            steps.repeat("keys", self._refresh_keys, KEYS_SECONDS),
             steps.repeat("leads", self._probe_leads, PROBE_SECONDS),
-            steps.repeat("readiness", partial(self._note_readiness, steps), POLL_SECONDS),
         )
 
-    async def _note_readiness(self, steps: RepeatedSteps) -> None:
+    def _note_readiness(self, steps: RepeatedSteps) -> None:
         has_one_dealer = self.dealers.addresses.only is not None
         self.dealers.process.ready = not steps.failing & (NEEDED_BY_ONE if has_one_dealer else NEEDED_BY_ALL)
 

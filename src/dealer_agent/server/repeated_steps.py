@@ -22,6 +22,8 @@ class RepeatedSteps:
     """The background work of a process. `failing` has the names of the steps whose last attempt failed."""
 
     failing: set[str] = field(default_factory=set)
+    on_change: Callable[[], None] = lambda: None
+    """Called when a step begins to fail, and when it works again."""
 
     async def repeat(
         self,
@@ -45,9 +47,11 @@ class RepeatedSteps:
                     ours = isinstance(error, StorageError | EncryptionError | SnapshotError)
                     cause = {"problem": str(error)} if ours else {"places": code_positions(error)}
                     log.error("refresh failed", what=name, error=type(error).__qualname__, **cause)
-                self.failing.add(name)
+                    self.failing.add(name)
+                    self.on_change()
                 pause = min(seconds, RETRY_SECONDS)
             else:
                 if name in self.failing:
                     log.info("refresh works again", what=name)
-                self.failing.discard(name)
+                    self.failing.discard(name)
+                    self.on_change()
