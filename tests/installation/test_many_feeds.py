@@ -92,7 +92,7 @@ def test_a_dealer_with_many_files_has_one_place_in_the_queue_of_imports(installa
         first_may_end = asyncio.Event()
 
         async def import_one(job: ImportJob) -> None:
-            order.append(job.profile.id)
+            order.append(job.dealer.profile.id)
             await first_may_end.wait()
             raise ImportInterrupted("it stays where it is", is_in_file=False)
 

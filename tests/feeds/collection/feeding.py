@@ -11,6 +11,7 @@ from tests.acceptance.dealers import write_dealer
 from tests.storage.current import make_current
 
 from dealer_agent.config import load_settings
+from dealer_agent.feeds import file_jobs
 from dealer_agent.feeds.collection import import_process
 from dealer_agent.feeds.collection.collection import (
     Collected,
@@ -53,8 +54,8 @@ async def import_here(job: ImportJob) -> None:
     """Imports a file in a thread of this process: most tests need no process of its own."""
     try:
         await asyncio.to_thread(import_process.do, job)
-    except import_process.TEMPORARY as problem:
-        raise ImportInterrupted(import_process.words_of(problem), is_in_file=False) from None
+    except file_jobs.TEMPORARY as problem:
+        raise ImportInterrupted(file_jobs.words_of(problem), is_in_file=False) from None
 
 
 class FeedDealer:

@@ -114,9 +114,10 @@ def nested(count: int) -> bytes:
 
 LIMITED = """
 from dealer_agent.catalogue_loading import child_processes
-from dealer_agent.feeds.collection.import_process import TEMPORARY, ImportJob, do_within_limits
+from dealer_agent.feeds.collection.import_process import ImportJob, do
+from dealer_agent.feeds.file_jobs import run_file_job
 child_processes.MOST_MEMORY_MIB = 64
-child_processes.run_job(ImportJob, do_within_limits, TEMPORARY)
+run_file_job(ImportJob, do)
 """
 """The import's process with a lower limit, so the tests need less memory."""
 LESS_MEMORY = f'ulimit -v {260 << 10}; exec "$@"'

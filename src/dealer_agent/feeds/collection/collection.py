@@ -22,7 +22,6 @@ from msgspec import UNSET
 from dealer_agent.catalogue_loading.child_processes import UNEXPECTED, ChildJob, refusal_of
 from dealer_agent.config import Settings
 from dealer_agent.config.feeds import FeedSettings, FolderSource
-from dealer_agent.dealers.profile import Profile
 from dealer_agent.feeds.collection import import_process
 from dealer_agent.feeds.collection.feed_folder import (
     WaitingFile,
@@ -39,6 +38,7 @@ from dealer_agent.feeds.collection.folder_source import WatchedFolder
 from dealer_agent.feeds.collection.import_process import LONGEST_PROBLEM, ImportJob
 from dealer_agent.feeds.collection.source import Arrivals, FeedSource, FeedSourceError, incoming_folder
 from dealer_agent.feeds.collection.url_source import FeedUrl
+from dealer_agent.feeds.file_jobs import JobDealer
 from dealer_agent.feeds.files.checks import FeedFinding
 from dealer_agent.feeds.files.feed import FeedError
 from dealer_agent.feeds.importing import FileImport
@@ -321,11 +321,7 @@ class _Work:
         """Imports a file in a process of its own, which stores the result. Raises ImportInterrupted."""
         settings = self.settings
         job = ImportJob(
-            settings.database_url,
-            str(settings.installation or settings.folder),
-            settings.installation is not None,
-            # The settings of a file have more members.
-            Profile(**{name: getattr(settings.dealer, name) for name in Profile.__struct_fields__}),
+            JobDealer.of(settings),
             FileImport.of_feed(file.name, self.feed, settings.checks),
             self.claimed,
             file,

@@ -3,7 +3,6 @@
 It has the limits of an import (`catalogue_loading.child_processes`). Its result is a report beside the file.
 """
 
-import os
 from functools import partial
 from io import FileIO
 from pathlib import Path
@@ -11,17 +10,13 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from dealer_agent.catalogue_loading.child_processes import limit_process, memory_limit_ends_process, run_job
-from dealer_agent.config import SettingsError
-from dealer_agent.config.keys import load_cipher
-from dealer_agent.dealers.profile import Profile
-from dealer_agent.encryption import EncryptionError
+from dealer_agent.feeds.file_jobs import JobDealer, run_file_job
 from dealer_agent.feeds.files.checks import FeedFinding, refusals
 from dealer_agent.feeds.files.feed import FeedError, ParsedFeed
 from dealer_agent.feeds.import_report import ImportReport, report_of
 from dealer_agent.feeds.importing import FileImport, ImportResult, import_file
 from dealer_agent.feeds.staging.staged_files import StagedFacts, StagedFile
-from dealer_agent.storage.errors import FeedRefused, StorageError
+from dealer_agent.storage.errors import FeedRefused
 from dealer_agent.storage.stock.feeds import settle_file_problem
 from dealer_agent.storage.store import Store
 
@@ -32,13 +27,10 @@ MOST_ROUNDS = 3
 class StagedImport(Struct, frozen=True):
     """A staged file, and how it is imported. `accept` are the checks that `accepted_by` accepts, and why.
 
-    `folder` has the keys, as in `feeds.collection.import_process`. `staged_in` is the folder of staged files.
+    `staged_in` is the folder of staged files.
     """
 
-    database_url: str
-    folder: str
-    is_installation: bool
-    profile: Profile
+    dealer: JobDealer
     how: FileImport
     staged_in: str
     file_id: str
@@ -54,28 +46,9 @@ class StagedImport(Struct, frozen=True):
         return StagedFile(Path(self.staged_in), self.file_id, self.facts)
 
 
-TEMPORARY = (StorageError, SettingsError, EncryptionError, OSError)
-"""The errors of `do` whose reason is not in the file."""
-
-
-def words_of(problem: Exception) -> str:
-    """What to tell a person about one of the errors TEMPORARY."""
-    if isinstance(problem, OSError):
-        return f"The file cannot be read, or there is no space for temporary files: {problem.strerror}"
-    return str(problem)
-
-
-def do_within_limits(job: StagedImport) -> None:
-    """As `do`, in a process that has limits from now on."""
-    with memory_limit_ends_process():
-        limit_process()
-        do(job)
-
-
 def do(job: StagedImport) -> None:
     """Reads or imports the file, and writes the report. Raises one of TEMPORARY, and MemoryError."""
-    cipher = load_cipher(Path(job.folder), os.environ)
-    with Store.open(job.database_url, cipher, many_dealers=job.is_installation) as store:
+    with job.dealer.open_store() as store:
         try:
             report = _tried(store, job) if job.dry_run else _imported(store, job)
         except FeedError as problem:
@@ -116,7 +89,7 @@ def _import(store: Store, job: StagedImport, accept: tuple[str, ...], read: list
     feed = job.how.feed
     return import_file(
         store,
-        job.profile,
+        job.dealer.profile,
         partial(FileIO, job.staged.content),
         job.how,
         accept=accept,
@@ -129,4 +102,4 @@ def _import(store: Store, job: StagedImport, accept: tuple[str, ...], read: list
 
 
 if __name__ == "__main__":
-    run_job(StagedImport, do_within_limits, TEMPORARY, words_of)
+    run_file_job(StagedImport, do)

@@ -5,7 +5,7 @@ import threading
 import structlog
 
 from dealer_agent.catalogue_loading.child_processes import ChildJob, refusal_of
-from dealer_agent.dealers.profile import Profile
+from dealer_agent.feeds.file_jobs import JobDealer
 from dealer_agent.feeds.import_report import ImportReport
 from dealer_agent.feeds.importing import FileImport, record_unreadable
 from dealer_agent.feeds.staging.import_process import StagedImport
@@ -48,13 +48,8 @@ def start_import(
     if not _started.acquire(blocking=False):
         claim.release()
         raise StagingFailed("Too many files are being imported now. Try again in a minute")
-    settings = dealer.settings
     job = StagedImport(
-        database_url=settings.database_url,
-        folder=str(settings.installation or settings.folder),
-        is_installation=settings.installation is not None,
-        # The settings of a file have more members.
-        profile=Profile(**{name: getattr(settings.dealer, name) for name in Profile.__struct_fields__}),
+        dealer=JobDealer.of(dealer.settings),
         how=how,
         staged_in=str(staged.folder),
         file_id=staged.file_id,
@@ -93,7 +88,7 @@ def _problem(dealer: OpenDealer, job: StagedImport, code: int, said: str) -> str
     refusal = refusal_of(code)
     if refusal is None:
         log.error("staged import failed", dealer=dealer.profile.id, code=code)
-        return said[:LONGEST_PROBLEM] if code == 1 and said else _INTERRUPTED
+        return said[:1].upper() + said[1:LONGEST_PROBLEM] if code == 1 and said else _INTERRUPTED
     if not job.dry_run:
         try:
             record_unreadable(dealer.store, dealer.profile, refusal, job.how)
