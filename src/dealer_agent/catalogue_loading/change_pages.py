@@ -20,6 +20,7 @@ import msgspec
 import dealer_agent
 from dealer_agent.catalogue_loading.cursors import (
     CURSOR_DAYS,
+    SEVERAL_POLICIES,
     Position,
     StockPoint,
     has_expired,
@@ -104,53 +105,82 @@ class ChangeReader:
         return position
 
     def _page(self, tx: Transaction, position: Position, revision: int, limit: int) -> ChangePage:
-        """One page of the changes from `base` to `target`.
+        """One page of the changes from `base` to `target`."""
+        # SQLite and PostgreSQL may sort the same ids differently, so `after` is valid in one of them only.
+        database = tx.connection.dialect.name
+        if position.target is not None and position.database != database:
+            raise CursorExpired(f"The stock has moved to another database. {BEGIN_AGAIN}")
+        comparison = self._comparison(tx, position, revision)
+        if comparison is None:
+            return ChangePage([], position, more=False)
+        changes, after = _fill(comparison, position.after, limit)
+        target = comparison.target
+        if after is None:
+            more = revision > target.revision or target.policy != self._digest
+            return ChangePage(changes, Position(base=target), more)
+        return ChangePage(changes, Position(comparison.base, target, after, database), more=True)
+
+    def _comparison(self, tx: Transaction, position: Position, revision: int) -> "_Comparison | None":
+        """The comparison of the two stocks of a pass. None if the reader has the newest stock.
 
         A first page sets `target` to the newest stock, and later pages keep it, so that a pass compares two fixed
-        stocks. A page ends at `limit` changes, MOST_PAGE_BYTES or MOST_COMPARED vehicles.
+        stocks.
         """
-        base, target, order = position.base, position.target, tx.connection.dialect.name
-        before = _times(tx, base)
+        base, target = position.base, position.target
+        base_times = _times(tx, base)
         if target is None:
             newest = max(revision, base.revision)
             if (newest, self._digest) == (base.revision, base.policy):
-                return ChangePage([], position, more=False)
-            now = _times(tx, StockPoint(newest), is_known=False)
-            target = StockPoint(newest, microseconds(now.mark.imported_at), self._digest)
+                return None
+            target_times = _times(tx, StockPoint(newest), from_cursor=False)
+            target = StockPoint(newest, microseconds(target_times.mark.imported_at), self._digest)
         else:
-            now = _times(tx, target)
-            if position.order != order:
-                raise CursorExpired(f"The stock has moved to another database. {BEGIN_AGAIN}")
+            target_times = _times(tx, target)
             if target.policy != self._digest:
-                # The pages before had other listings. An unknown policy makes the next pass send all of them again.
-                target = target._replace(policy="")
-        comparison = _Comparison(
-            tx, base, target, Lister(self.policy, now.confirmations, now.good_since), now, None, before
-        )
+                # The pages before had other listings. The next pass has this target as its base, and sends all again.
+                target = target._replace(policy=SEVERAL_POLICIES)
+        base_lister = None
         if base.policy == self._digest:
-            comparison = comparison._replace(earlier=Lister(self.policy, before.confirmations, before.good_since))
-        changes: list[bytes] = []
-        size, after = 0, position.after
-        for compared, (vehicle_id, change) in enumerate(comparison.after(after), 1):
-            if change is not None:
-                size += len(change)
-                if len(changes) == limit or (changes and size > MOST_PAGE_BYTES):
-                    break
-                changes.append(change)
-            after = vehicle_id
-            if compared == MOST_COMPARED:
-                break
-        else:
-            more = revision > target.revision or target.policy != self._digest
-            return ChangePage(changes, Position(base=target), more)
-        return ChangePage(changes, Position(base, target, after, order), more=True)
+            base_lister = Lister(self.policy, base_times.confirmations, base_times.good_since)
+        return _Comparison(
+            tx,
+            base=base,
+            target=target,
+            base_times=base_times,
+            target_times=target_times,
+            base_lister=base_lister,
+            target_lister=Lister(self.policy, target_times.confirmations, target_times.good_since),
+        )
 
 
-def _times(tx: Transaction, point: StockPoint, *, is_known: bool = True) -> StockTimes:
-    """The times of a stock that a cursor names. Raises CursorExpired if the record does not have it, or has another."""
+def _fill(comparison: "_Comparison", after: str, limit: int) -> tuple[list[bytes], str | None]:
+    """The changes of one page, and the last vehicle id that it compared. None for the id if nothing is left to compare.
+
+    A page ends at `limit` changes, MOST_PAGE_BYTES or MOST_COMPARED vehicles.
+    """
+    changes: list[bytes] = []
+    size = 0
+    for compared, (vehicle_id, change) in enumerate(comparison.after(after), 1):
+        if change is not None:
+            size += len(change)
+            if len(changes) == limit or (changes and size > MOST_PAGE_BYTES):
+                return changes, after
+            changes.append(change)
+        after = vehicle_id
+        if compared == MOST_COMPARED:
+            return changes, after
+    return changes, None
+
+
+def _times(tx: Transaction, point: StockPoint, *, from_cursor: bool = True) -> StockTimes:
+    """The times of a stock. Raises CursorExpired if the record does not have it.
+
+    The record may also have another stock under the revision of a cursor, such as after a restore of a backup, or may
+    begin later than this revision. Both raise CursorExpired too.
+    """
     times = stock_times(tx, point.revision)
     if times is None or (
-        is_known
+        from_cursor
         and point.revision
         and (microseconds(times.mark.imported_at) != point.at or point.revision < record_start(tx))
     ):
@@ -161,27 +191,30 @@ def _times(tx: Transaction, point: StockPoint, *, is_known: bool = True) -> Stoc
 class _Comparison(NamedTuple):
     """Compares the stock `target` with the stock `base`.
 
-    `earlier` makes the listings of `base`; None if they were made with a policy that is not known any more.
+    The listers make the listings of the two stocks. `base_lister` is None if the listings of `base` were made with
+    another policy, which is not known any more.
     """
 
     tx: Transaction
     base: StockPoint
     target: StockPoint
-    lister: Lister
-    now: StockTimes
-    earlier: Lister | None
-    before: StockTimes
+    base_times: StockTimes
+    target_times: StockTimes
+    base_lister: Lister | None
+    target_lister: Lister
 
     def after(self, vehicle_id: str) -> Iterator[tuple[str, bytes | None]]:
         """The units after a vehicle id that may have changed, each with its change, if it has one."""
-        since, held = -1, set[str]()
-        if self.earlier is not None and self.earlier.confirmed == self.lister.confirmed:
+        since, good_since_changed = -1, set[str]()
+        if self.base_lister is not None and self.base_lister.confirmed == self.target_lister.confirmed:
             # Listings differ only if their units do.
             since = self.base.revision
-            held = {each for each, _ in self.now.good_since.items() ^ self.before.good_since.items()}
+            good_since_changed = {
+                each for each, _ in self.target_times.good_since.items() ^ self.base_times.good_since.items()
+            }
         replaced_since = self.base.revision or self.target.revision
         while ids := next_changed_ids(
-            self.tx, vehicle_id, _BATCH, since=since, replaced_since=replaced_since, also=held
+            self.tx, vehicle_id, _BATCH, since=since, replaced_since=replaced_since, also=good_since_changed
         ):
             old = versions_at(self.tx, self.base.revision, ids) if self.base.revision else {}
             new = versions_at(self.tx, self.target.revision, ids)
@@ -195,8 +228,8 @@ class _Comparison(NamedTuple):
         name = msgspec.json.encode(vehicle_id)
         if live is None:
             return None if was is None else b'{"vehicle_id":%s,"change":"removed"}' % name
-        listing = self.lister.json(live)
-        if was is not None and self.earlier is not None and self.earlier.json(was) == listing:
+        listing = self.target_lister.json(live)
+        if was is not None and self.base_lister is not None and self.base_lister.json(was) == listing:
             return None
         kind = b"added" if was is None else b"changed"
         return b'{"vehicle_id":%s,"change":"%s","vehicle":%s}' % (name, kind, listing)

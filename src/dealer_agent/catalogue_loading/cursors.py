@@ -15,29 +15,31 @@ import msgspec
 
 CURSOR_DAYS: Final = 30
 _MAC_BYTES: Final = 16
+SEVERAL_POLICIES: Final = ""
+"""The policy of a stock whose listings were sent while the policy changed. It is equal to no digest."""
 
 
 class StockPoint(NamedTuple):
     """A stock under a policy. `at` is the time of the import, in microseconds: other databases have other times.
 
-    `policy` is a digest: "" for no policy, or for several ones. Revision 0 is the empty stock.
+    `policy` is a digest of the policy of its listings, or SEVERAL_POLICIES. Revision 0 is the empty stock.
     """
 
     revision: int = 0
     at: int | None = None
-    policy: str = ""
+    policy: str = SEVERAL_POLICIES
 
 
 class Position(NamedTuple):
     """What a reader has: the stock `base`, and of `target`, if any, the units up to the vehicle id `after`.
 
-    `order` is the kind of database in whose order these ids are.
+    `database` is the kind of database, SQLite or PostgreSQL, in whose order these ids are.
     """
 
     base: StockPoint = StockPoint()
     target: StockPoint | None = None
     after: str = ""
-    order: str = ""
+    database: str = ""
 
 
 class _Content(NamedTuple):
