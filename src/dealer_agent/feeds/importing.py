@@ -24,7 +24,7 @@ from dealer_agent.feeds.files.feed import MOST_FILE_MIB, MOST_REPORTED, FeedErro
 from dealer_agent.feeds.files.import_plan import Plan
 from dealer_agent.feeds.files.plausibility import Doubt
 from dealer_agent.feeds.files.reader import read_feed
-from dealer_agent.feeds.quarantine import Quarantine
+from dealer_agent.feeds.row_doubts import RowDoubts
 from dealer_agent.inventory.listing import ListingPolicy, Unit, UnitRecord, list_unit, listing_digest, vehicle_id_for
 from dealer_agent.storage.errors import FeedRefused
 from dealer_agent.storage.stock.reading import record_refused_import
@@ -288,7 +288,7 @@ class _Rows:
 
     def __post_init__(self) -> None:
         bounds = self.new_check_run().bounds
-        self.quarantine = Quarantine(self.policy, bounds, self.unit_at, at=self.at, source=self.source)
+        self.doubts = RowDoubts(self.policy, bounds, self.unit_at, at=self.at, source=self.source)
 
     @property
     def default_rooftop(self) -> str:
@@ -320,7 +320,7 @@ class _Rows:
             self._numbers.append(number)
             unit = self._with_rooftop(unit)
             noted = self.feed.doubts.get(unit.vin or unit.stock or "")
-            self.quarantine.add(position, unit, noted, is_ours=rooftop is not None)
+            self.doubts.add(position, unit, noted, is_ours=rooftop is not None)
             vehicle_id = vehicle_id_for(unit)
             listing = list_unit(unit, UnitRecord(vehicle_id, confirmed_at=self.at, changed_at=self.at), self.policy)
             self.by_rooftop[listing.rooftop] += 1
@@ -336,8 +336,9 @@ class _Rows:
         Leaves implausible units out of the plan.
         """
         check_run = self.new_check_run()
-        foreign = self.quarantine.leave_out_foreign(check_run, plan, stock)
+        foreign = self.doubts.leave_out_foreign(check_run, plan, stock)
         comparison = Comparison()
+        # Comes to be the units of each rooftop in the stock before: those of the file, without what the import changes.
         before = self.by_rooftop.copy()
         changed, weight = _sample(plan.changed, MOST_COMPARED)
         sampled = {row.vehicle_id for row in changed}
@@ -350,10 +351,10 @@ class _Rows:
                 old = _unit.decode(document) if vehicle_id in sampled else None
                 # Units outside the sample are compared by price only, which is fast to read.
                 before_price = (_price.decode(document) if old is None else old).selling_price or 0
-                prices = before_price, self.quarantine.prices[position]
+                prices = before_price, self.doubts.prices[position]
                 if vehicle_id not in returned:
                     comparison.add_price(*prices)
-                if (jump := self.quarantine.compare(position, *prices)) is not None:
+                if (jump := self.doubts.compare(position, *prices)) is not None:
                     jumps[position] = jump
                 if old is None:
                     continue
@@ -362,7 +363,7 @@ class _Rows:
                 before[old_rooftop] += weight
                 before[rooftop] -= weight
                 comparison.add(old, new, moves=old_rooftop != rooftop)
-        self._count_others(plan, stock, before)
+        self._undo_arrivals_and_sales(before, plan, stock)
         change = ImportEffect(
             for_sale=plan.before,
             after=plan.after,
@@ -380,7 +381,7 @@ class _Rows:
                 if not self.by_rooftop[rule.name]:
                     check_run.add("rooftop_empty", rooftop=rule.name)
         unknown_rooftops = max(0, self._units_of_unknown_rooftops(plan) - len(foreign.positions))
-        held, left_out = self.quarantine.hold(check_run, plan, stock, jumps, self.rooftops, self.remember)
+        held, left_out = self.doubts.hold_back(check_run, plan, stock, jumps, self.rooftops, self.remember)
         findings = check_feed(
             check_run,
             self.feed,
@@ -389,7 +390,7 @@ class _Rows:
             last=stock.last_shape,
             unknown_rooftops=unknown_rooftops,
         )
-        dealers = {*self.quarantine.dealers} - {*foreign.dealers}
+        dealers = {*self.doubts.dealers} - {*foreign.dealers}
         if stock.last_shape is not None:
             dealers |= {*stock.last_shape.dealers}
         return FeedReview(findings, shape_of(self.feed, sorted(dealers)), held, {*foreign.positions, *left_out})
@@ -402,8 +403,11 @@ class _Rows:
             counts.add(self.unit_at(position))
         return counts
 
-    def _count_others(self, plan: Plan, stock: StockBefore, before: Counter[str]) -> None:
-        """Removes the units that are new or back from the units of each rooftop, and adds those that are sold."""
+    def _undo_arrivals_and_sales(self, before: Counter[str], plan: Plan, stock: StockBefore) -> None:
+        """Removes the units that are new or back from `before`, the units of each rooftop, and adds the sold ones.
+
+        For the check `rooftop_lost`, which compares the rooftops of the file with those of the stock. Counts a sample.
+        """
         if not self._has_several_rooftops or plan.before == 0:
             return
         for planned in (plan.added, plan.back):

@@ -1,6 +1,6 @@
 """Finds the units for sale with a problem that keeps buyers away. `PROBLEMS` has one row for each kind.
 
-Units with implausible facts are held back when a file is imported (`feeds.quarantine`). What is found here is for sale.
+Units with implausible facts are held back when a file is imported (`feeds.row_doubts`). What is found here is for sale.
 """
 
 from collections.abc import Iterable, Mapping

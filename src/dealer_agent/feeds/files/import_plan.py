@@ -70,12 +70,15 @@ class Plan:
     before: int = 0
     after: int = 0
 
-    def leave_out(self, positions: Collection[int], leaving: Collection[str] = frozenset()) -> None:
-        """Ignores the rows at these positions. Their units keep their facts for sale; those of `leaving` are sold."""
+    def leave_out(self, positions: Collection[int], sold: Collection[str] = frozenset()) -> None:
+        """Ignores the rows at these positions. Their units keep their facts for sale, except those of `sold`.
+
+        `sold` are vehicle ids. They become sold.
+        """
         known = [self.known_at[position] for position in positions if position in self.known_at]
         for_sale = [unit for unit in known if unit.sold_at is None]
-        self.held = [unit for unit in for_sale if unit.vehicle_id not in leaving]
-        self.sold += [unit for unit in for_sale if unit.vehicle_id in leaving]
+        self.held = [unit for unit in for_sale if unit.vehicle_id not in sold]
+        self.sold += [unit for unit in for_sale if unit.vehicle_id in sold]
         for name in ("added", "changed", "back", "refreshed"):
             setattr(self, name, [row for row in getattr(self, name) if row.position not in positions])
         ids = {unit.vehicle_id for unit in known}

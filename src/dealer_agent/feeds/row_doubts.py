@@ -1,6 +1,7 @@
 """Decides which rows of an import are left out: units of other dealers, and implausible units, which are held back.
 
-`Quarantine.add` gets each row while the file is read, and `review` the plan of the import. The reasons are in
+`RowDoubts.add` gets each row while the file is read. When the import is planned, `leave_out_foreign` and `hold_back`
+change the plan. The reasons are in
 `feeds.files.plausibility`, the decisions of people in `storage.stock.held_units`.
 """
 
@@ -33,7 +34,7 @@ class Foreign(NamedTuple):
     dealers: Collection[str] = ()
 
 
-class Quarantine:
+class RowDoubts:
     """The doubts about the rows of one import. `unit_at` has the unit at each position.
 
     `prices` are those of the rows, 0 for none.
@@ -121,7 +122,7 @@ class Quarantine:
     def _has(self, reason: str, position: int) -> bool:
         return any(each.reason == reason for each in self._doubts.get(position, ()))
 
-    def hold(
+    def hold_back(
         self,
         check_run: CheckRun,
         plan: Plan,
@@ -134,7 +135,8 @@ class Quarantine:
 
         Returns the rows of all held units, and the positions that are left out.
 
-        `jumps` are the doubts of `compare` by position. `scope` are the rooftops of the import, empty for all.
+        `jumps` are the doubts of `compare` by position. `scope` are the rooftops of the import, empty for all. If a
+        released unit is no longer in the file, its release is forgotten after the time `remember`.
         """
         decisions = stock.decisions
         doubts = self._all_doubts(jumps)
@@ -148,15 +150,16 @@ class Quarantine:
         # Units with a decision are looked at too: they may be hidden, or were doubted before.
         ids = {row: vehicle_id for row, vehicle_id in rows if row in doubts or vehicle_id in decisions}
         for position in sorted(ids):
-            before = decisions.get(ids[position])
+            decided = decisions.get(ids[position])
             unit = self._unit_at(position)
-            remaining = self._remaining(doubts.get(position, ()), before, unit, position)
-            if remaining or (before is not None and before.decision == "hidden"):
-                known = plan.known_at.get(position)
-                is_live = known is not None and known.sold_at is None
-                held[position] = self._held(ids[position], unit, remaining, before, stock, is_live=is_live)
-        leaving = {each.vehicle_id for each in held.values() if each.leaves_at is None}
-        plan.leave_out(held.keys(), leaving)
+            unreleased = self._unreleased(doubts.get(position, ()), decided, unit, position)
+            if unreleased or (decided is not None and decided.decision == "hidden"):
+                in_stock = plan.known_at.get(position)
+                is_for_sale = in_stock is not None and in_stock.sold_at is None
+                held[position] = self._held(ids[position], unit, unreleased, decided, stock, is_for_sale=is_for_sale)
+        # A held unit has a time of leaving while buyers see its last good facts. The others are not for sale now.
+        without_good_facts = {each.vehicle_id for each in held.values() if each.leaves_at is None}
+        plan.leave_out(held.keys(), without_good_facts)
         self._report(check_run, held)
         return self._rows_after(held.values(), decisions, plan.ids, scope, remember), held.keys()
 
@@ -168,13 +171,13 @@ class Quarantine:
             doubts[position] = (*doubts.get(position, ()), found)
         return {position: found for position, found in doubts.items() if found}
 
-    def _remaining(
-        self, doubts: tuple[Doubt, ...], before: HeldUnit | None, unit: Unit, position: int
+    def _unreleased(
+        self, doubts: tuple[Doubt, ...], decided: HeldUnit | None, unit: Unit, position: int
     ) -> tuple[Doubt, ...]:
         """The doubts that nobody released. A unit that has left the stock has no last price: its doubt stays."""
-        if before is None:
+        if decided is None:
             return doubts
-        for old in before.doubts:
+        for old in decided.doubts:
             if old.reason == "price_zero":
                 stays = self._has("price_zero", position)
             else:
@@ -182,24 +185,24 @@ class Quarantine:
                 stays = old.reason == "price_jump" and doubt("price_jump", amount=price).is_covered((old,))
             if stays and all(each.reason != old.reason for each in doubts):
                 doubts = (*doubts, old)
-        return tuple(each for each in doubts if not each.is_covered(before.released))
+        return tuple(each for each in doubts if not each.is_covered(decided.released))
 
     def _held(
         self,
         vehicle_id: str,
         unit: Unit,
         doubts: tuple[Doubt, ...],
-        before: HeldUnit | None,
+        decided: HeldUnit | None,
         stock: StockBefore,
         *,
-        is_live: bool,
+        is_for_sale: bool,
     ) -> HeldUnit:
         """The record of a unit with doubts.
 
-        It keeps what a person decided before, except a release: that was for older facts.
+        It keeps what a person has `decided`, except a release: that was for older facts.
         """
-        if before is not None and before.decision == "released":
-            before = before._replace(decision="none", since=self._at, decided_by=None, decided_at=None, good_at=None)
+        if decided is not None and decided.decision == "released":
+            decided = decided._replace(decision="none", since=self._at, decided_by=None, decided_at=None, good_at=None)
         now = HeldUnit(
             vehicle_id,
             unit.vin or None,
@@ -210,17 +213,17 @@ class Quarantine:
             self._at,
             unit=_to_json.encode(unit),
         )
-        if before is not None:
+        if decided is not None:
             now = now._replace(
-                since=before.since,
-                good_at=before.good_at,
-                released=before.released,
-                decision=before.decision,
-                decided_by=before.decided_by,
-                decided_at=before.decided_at,
+                since=decided.since,
+                good_at=decided.good_at,
+                released=decided.released,
+                decision=decided.decision,
+                decided_by=decided.decided_by,
+                decided_at=decided.decided_at,
             )
         ends = now.since + GRACE
-        if not is_live or now.decision == "hidden" or ends <= self._at:
+        if not is_for_sale or now.decision == "hidden" or ends <= self._at:
             return now._replace(good_at=None)
         return now._replace(good_at=now.good_at or stock.confirmed_at(now.rooftop), leaves_at=ends)
 
