@@ -122,7 +122,8 @@ def car(**members: Any) -> Unit:
         (
             {"description": "Très propre"},
             {"description": "Tr?s propre"},
-            "10 texts in 10 rows have characters that were lost or decoded wrongly.",
+            "10 texts in 10 rows have characters that were lost or decoded wrongly, such as Ã© for é. "
+            "Export the file as UTF-8, and correct the texts that are wrong in the inventory system too.",
         ),
         ({}, {"mileage": 9000}, None),
     ],
