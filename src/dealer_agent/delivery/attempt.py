@@ -26,7 +26,7 @@ from dealer_agent.dealers.routing import TO_CUSTOMER
 from dealer_agent.jobs.loop import pause_after
 from dealer_agent.storage.deliveries import outbox
 from dealer_agent.storage.deliveries.outbox import DueDelivery
-from dealer_agent.storage.deliveries.sent_deliveries import StoredDocument, renew
+from dealer_agent.storage.deliveries.sent_deliveries import LEASE_TAKEN, StoredDocument, renew
 from dealer_agent.storage.errors import AlreadyStored, LeaseLost
 from dealer_agent.storage.leads.lead_write import WriteFunction
 from dealer_agent.storage.leads.outcomes import note_bounce
@@ -134,7 +134,7 @@ class Lease:
             try:
                 await self.write(self._renewal)
             except AlreadyStored:
-                raise LeaseLost("another process has the lease of this delivery") from None
+                raise LeaseLost(LEASE_TAKEN) from None
             self.new_document, self._renewed_at = None, now
             if self._elapsed() < self._longest:
                 self.may_have_left = True

@@ -73,7 +73,10 @@ WRONG_DEALER_SECONDS = 10.0
 STOP_SECONDS = 5.0
 """The time for deliveries in progress when the loop stops."""
 RECORD_AGAIN_SECONDS = 1.0
-WRONG_CHANNEL = "there is no such channel in dealer.toml any more; name it there, then: dealer-agent deliveries retry"
+WRONG_CHANNEL = (
+    "dealer.toml has no channel of this name any more; add it again under [rooftops.deliver], then type: "
+    "dealer-agent deliveries retry {delivery_id}"
+)
 
 Result = TypeVar("Result")
 
@@ -82,15 +85,15 @@ Result = TypeVar("Result")
 class DealerQueue:
     """What the process knows about the deliveries of a dealer, since its settings changed last.
 
-    `due` are the receivers with due deliveries; they were read at `read_at`. A dealer that could send nothing is not
-    read before `wrong_until`.
+    `receivers_due` are those with due deliveries, read at `read_at`. A dealer that could send nothing is not read
+    before `not_before`.
     """
 
     dealer_id: str
     dealer: DealerOutlets | None = None
-    due: set[Receiver] = field(default_factory=set)
+    receivers_due: set[Receiver] = field(default_factory=set)
     read_at: float = 0.0
-    wrong_until: float | None = None
+    not_before: float | None = None
     # The circuit breaker of each channel to which something was sent.
     _breakers: dict[Receiver, Breaker] = field(default_factory=dict)
 
@@ -106,8 +109,8 @@ class DealerQueue:
 
         A dealer that can send nothing is remembered, so that the log says so once.
         """
-        is_wrong = self.wrong_until is not None and now < self.wrong_until + WRONG_DEALER_SECONDS
-        return not (self.due or is_wrong or any(each.failures for each in self._breakers.values()))
+        is_wrong = self.not_before is not None and now < self.not_before + WRONG_DEALER_SECONDS
+        return not (self.receivers_due or is_wrong or any(each.failures for each in self._breakers.values()))
 
 
 @dataclass(eq=False)
@@ -171,7 +174,7 @@ class DeliveryLoop:
     def wake(self, dealer_id: str) -> None:
         """The dealer may have a new delivery. Call it on the event loop."""
         queue = self._queues.get(dealer_id)
-        if queue is None or (queue.wrong_until is None and (queue.dealer is None or queue.dealer.outlets)):
+        if queue is None or (queue.not_before is None and (queue.dealer is None or queue.dealer.outlets)):
             self._woken[dealer_id] = None
             self._looks.wake()
 
@@ -209,7 +212,7 @@ class DeliveryLoop:
             self._next_poll = now + IDLE_TIMES * POLL_SECONDS
         for queue in self._queues.values():
             if queue.dealer_id not in self._found:
-                queue.due.clear()
+                queue.receivers_due.clear()
 
     async def _read_due(self) -> None:
         """Reads the due receivers of some dealers, in transactions that are read-only and do not delay the writer."""
@@ -238,14 +241,18 @@ class DeliveryLoop:
 
         Dealers with paused channels are found at every poll. The more there are, the less often they are read.
         """
-        again = max(POLL_SECONDS, sum(bool(queue.due) for queue in self._queues.values()) / READS_AGAIN_A_SECOND)
+        again = max(
+            POLL_SECONDS, sum(bool(queue.receivers_due) for queue in self._queues.values()) / READS_AGAIN_A_SECOND
+        )
         woken = [each for each in self._woken if self._may_read(each, now, READ_AGAIN_SECONDS)]
         found = [each for each in self._found if self._may_read(each, now, again)]
         return list(dict.fromkeys((*woken[:READ_AT_ONCE], *found[:READ_AT_ONCE])))
 
     def _may_read(self, dealer_id: str, now: float, again: float) -> bool:
         queue = self._queues.get(dealer_id)
-        return queue is None or now >= max(queue.wrong_until or 0.0, queue.read_at + again if queue.due else 0.0)
+        return queue is None or now >= max(
+            queue.not_before or 0.0, queue.read_at + again if queue.receivers_due else 0.0
+        )
 
     def _read_receivers(self, queues: Sequence[DealerQueue], now: float) -> list[tuple[DealerQueue, Exception]]:
         """Reads the due receivers. Returns the dealers that can send nothing, and why. Raises DatabaseFailure."""
@@ -260,19 +267,19 @@ class DeliveryLoop:
             except Exception as fault:  # noqa: BLE001 - the boundary: one dealer must not delay the others.
                 faults.append((queue, fault))
             else:
-                queue.dealer, queue.due, queue.read_at = dealer, set(due), now
+                queue.dealer, queue.receivers_due, queue.read_at = dealer, set(due), now
         return faults
 
     def _put_off(self, queue: DealerQueue, fault: Exception) -> None:
         """Lets the deliveries of a dealer wait, because its settings or keys cannot be read. Logs the first failure."""
-        if queue.wrong_until is None:
+        if queue.not_before is None:
             problem = words_of(fault)
             log.error(
                 "deliveries of a dealer wait", dealer=queue.dealer_id, error=type(fault).__qualname__, problem=problem
             )
-        queue.wrong_until = asyncio.get_running_loop().time() + WRONG_DEALER_SECONDS
+        queue.not_before = asyncio.get_running_loop().time() + WRONG_DEALER_SECONDS
         queue.dealer = None
-        queue.due.clear()
+        queue.receivers_due.clear()
 
     async def _begin_shares(self) -> None:
         """Leases for all dealers at once. Raises the first failure when all leases have ended."""
@@ -291,9 +298,9 @@ class DeliveryLoop:
         except (KeyMissing, WrongKey, DealerUnknown) as fault:
             self._put_off(queue, fault)
             return
-        queue.wrong_until = None
-        for first in range(0, len(leased), LEADS_AT_ONCE):
-            together = leased[first : first + LEADS_AT_ONCE]
+        queue.not_before = None
+        for offset in range(0, len(leased), LEADS_AT_ONCE):
+            together = leased[offset : offset + LEADS_AT_ONCE]
             leads = asyncio.ensure_future(asyncio.to_thread(read_leads, self.store, dealer.profile, together))
             for delivery in together:
                 sending = Sending(queue, dealer, delivery, leads)
@@ -302,7 +309,9 @@ class DeliveryLoop:
                 task.add_done_callback(self._ended)
         counts = Counter(delivery.receiver for delivery in leased)
         # A receiver with fewer deliveries than its limit has no more.
-        queue.due.difference_update(receiver for receiver, limit in limits.items() if counts[receiver] < limit)
+        queue.receivers_due.difference_update(
+            receiver for receiver, limit in limits.items() if counts[receiver] < limit
+        )
 
     def _shares(self) -> dict[str, dict[Receiver, int]]:
         """How many deliveries may begin at each receiver, by dealer. A dealer that gets a turn comes last next time."""
@@ -313,7 +322,7 @@ class DeliveryLoop:
         for dealer_id, queue in self._queues.items():
             if queue.dealer is None:
                 continue  # Nothing was read of it yet, or it can send nothing.
-            for receiver in random.sample(sorted(queue.due), len(queue.due)):
+            for receiver in random.sample(sorted(queue.receivers_due), len(queue.receivers_due)):
                 if receiver in queue.dealer.outlets:
                     breaker = queue.breaker(queue.dealer, receiver)
                     group = failing if breaker.failures else healthy
@@ -489,5 +498,5 @@ def _lease(tx: Transaction, dealer: DealerOutlets, limits: Mapping[Receiver, int
             if receiver in dealer.outlets:
                 leased.append(delivery)
             else:
-                outbox.give_up(tx, delivery, WRONG_CHANNEL)
+                outbox.give_up(tx, delivery, WRONG_CHANNEL.format(delivery_id=delivery.delivery_id))
     return leased

@@ -103,7 +103,7 @@ RENEW = Prepared(KEEP_LEASE)
 
 STORE_DOCUMENT = Prepared(KEEP_LEASE.values(document=bindparam("encrypted")))
 
-LEASE_TAKEN = "another process has the lease of this delivery"
+LEASE_TAKEN = "another process is sending this delivery; there is nothing to do"
 
 
 def copies(tx: Transaction, lead_id: str) -> dict[Receiver, Copy]:
