@@ -121,21 +121,24 @@ CHECKS = (
         "line_end_missing",
         None,
         "warn",
-        "The file does not end with a line end, so its last row may be cut.",
+        "The file does not end with a line end, so its last row may be cut. Compare the row with "
+        "your inventory system.",
         1,
     ),
     FeedCheck(
         "mixed_encodings",
         None,
         "warn",
-        "{count} bytes are not UTF-8, the first on line {line}. They are read as Windows-1252.",
+        "{count} bytes are not UTF-8, the first on line {line}. They are read as Windows-1252. If the text is "
+        "wrong, export the file as UTF-8.",
         1,
     ),
     FeedCheck(
         "garbled_texts",
         0.05,
         "warn",
-        "{count} texts in {total} rows have characters that were lost or decoded wrongly.",
+        "{count} texts in {total} rows have characters that were lost or decoded wrongly, such as Ã© for é. "
+        "Export the file as UTF-8, and correct the texts that are wrong in the inventory system too.",
         1,
     ),
     FeedCheck("unfinished_texts", 0.05, "warn", "{count} of {total} units have texts with the marks of a template.", 2),

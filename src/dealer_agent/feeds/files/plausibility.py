@@ -53,7 +53,7 @@ REASONS = (
     Reason(
         "not_for_sale",
         "The unit is a test, or not for buyers: {value}.",
-        "Remove the unit from the feed. If it is for sale, remove the words, or release the unit.",
+        "Remove the unit from the feed. If it is for sale, remove these words from its row, or release the unit.",
     ),
     Reason(
         "vin_rounded",
@@ -68,7 +68,7 @@ REASONS = (
     Reason(
         "sold_words",
         "A column says that the unit is sold: {value}.",
-        "Remove the unit from the feed if it is sold. If not, remove the word, or release the unit.",
+        "Remove the unit from the feed if it is sold. If not, remove the word from its row, or release the unit.",
     ),
     Reason("repeated", "Rows of the unit contradict each other: {value}.", _ROW),
     Reason("row_shifted", "The cells of the row are in the wrong columns: {value}.", _ROW, releasable=False),
