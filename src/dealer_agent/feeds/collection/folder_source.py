@@ -87,7 +87,8 @@ class WatchedFolder:
             raise FeedSourceError(f"there is no folder {self._folder}: make it, or change path") from None
         except OSError as error:
             raise FeedSourceError(
-                f"the folder {self._folder} cannot be read: {error.strerror}; give this user access"
+                f"the folder {self._folder} cannot be read: {error.strerror}; give access to it to "
+                "the user that runs this program"
             ) from None
         return sorted(files)[:MOST_FILES]
 

@@ -29,7 +29,8 @@ def host_key(path: Path) -> asyncssh.SSHKey:
         return asyncssh.read_private_key(path)
     except OSError as error:
         raise HostKeyError(
-            f"{path} cannot be read or made: {error.strerror}; give this user access to the file and its folder"
+            f"{path} cannot be read or made: {error.strerror}; give access to the file and its "
+            "folder to the user that runs this program"
         ) from None
     except asyncssh.KeyImportError:
         raise HostKeyError(

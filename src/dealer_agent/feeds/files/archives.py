@@ -11,6 +11,7 @@ from functools import partial
 from itertools import pairwise
 from operator import attrgetter
 from pathlib import PurePosixPath
+from struct import Struct
 from typing import TYPE_CHECKING, BinaryIO
 
 from dealer_agent.feeds.files.decoding import Opener
@@ -31,8 +32,11 @@ if TYPE_CHECKING:
 _ZIP, _GZIP = b"PK\x03\x04", b"\x1f\x8b"
 _EMPTY_ZIP = b"PK\x05\x06"
 _PIECE = 1 << 18
-_END = b"PK\x05\x06"
-_HEADER_SIZE, _END_SIZE, _LONGEST_COMMENT, _LOCATOR_SIZE = 30, 22, 65_535, 20
+_END, _LOCATOR_64 = b"PK\x05\x06", b"PK\x06\x07"
+_END_RECORD = Struct("<10x H L 6x")
+"""The end of the central directory. Of its fields: the number of the entries, and the bytes of the directory."""
+_HEADER_SIZE, _LONGEST_COMMENT, _LOCATOR_SIZE = 30, 65_535, 20
+_MOST_DIRECTORY_BYTES = 1 << 20
 _DAMAGED = "The archive is damaged, or packed in an unusual way. Send it again."
 _NOTES = frozenset({".md", ".pdf", ".doc", ".docx", ".rtf", ".log", ".nfo", ".md5", ".sha256", ".xsd", ".jpg", ".png"})
 _PLAIN = "Send the export itself, as CSV, TAB-separated text or JSON, or one such file in a ZIP archive."
@@ -180,17 +184,19 @@ def _is_note(name: str) -> bool:
 def _check_directory(file: BinaryIO) -> None:
     """Raises FeedError for too many entries, before `zipfile` reads them all into memory."""
     size = file.seek(0, io.SEEK_END)
-    file.seek(max(0, size - _END_SIZE - _LONGEST_COMMENT - _LOCATOR_SIZE))
+    file.seek(max(0, size - _END_RECORD.size - _LONGEST_COMMENT - _LOCATOR_SIZE))
     tail = file.read()
     file.seek(0)
     at = tail.rfind(_END)
-    if at < 0 or len(tail) < at + _END_SIZE:
+    if at < 0 or len(tail) < at + _END_RECORD.size:
         raise zipfile.BadZipFile
-    entries = int.from_bytes(tail[at + 10 : at + 12], "little")
-    directory = int.from_bytes(tail[at + 12 : at + 16], "little")
-    # The 64-bit form is for archives over 4 GiB.
-    if b"PK\x06\x07" in tail[max(0, at - _LOCATOR_SIZE) : at] or entries > MOST_ENTRIES or directory > 1 << 20:
+    entries, directory_bytes = _END_RECORD.unpack_from(tail, at)
+    # The 64-bit form is for archives over 4 GiB, or with more than 65,535 files.
+    has_64_bit_form = _LOCATOR_64 in tail[max(0, at - _LOCATOR_SIZE) : at]
+    if has_64_bit_form or entries > MOST_ENTRIES:
         raise FeedError(f"The archive has more than {MOST_ENTRIES:,} files. {_PLAIN}")
+    if directory_bytes > _MOST_DIRECTORY_BYTES:
+        raise FeedError(f"The list of the files in the archive has more than 1 MiB. {_PLAIN}")
 
 
 def _check_overlaps(entries: list[zipfile.ZipInfo]) -> None:

@@ -84,7 +84,7 @@ class _Misread:
     row_problems: _RowProblems = field(default_factory=lambda: _RowProblems(most=_MOST_MISREAD))
 
 
-class _Named(NamedTuple):
+class _ColumnNames(NamedTuple):
     """The names of the columns of each member, and of the other columns."""
 
     fields: Mapping[str, tuple[str, ...]]
@@ -92,7 +92,7 @@ class _Named(NamedTuple):
     withheld: tuple[str, ...]
 
 
-class _Own(NamedTuple):
+class _OwnWords(NamedTuple):
     """The dealer's own columns and words of the status."""
 
     columns: Mapping[str, str]
@@ -202,7 +202,9 @@ class _Tally:
     def line(self, outcome: int) -> int:
         return -outcome if outcome < 0 else self.units.line(outcome)
 
-    def end(self, layout: Layout, encoding: str, delimiter: str | None, columns: "_Named", signs: Signs) -> ParsedFeed:
+    def end(
+        self, layout: Layout, encoding: str, delimiter: str | None, columns: "_ColumnNames", signs: Signs
+    ) -> ParsedFeed:
         """Returns the feed that was read. Call it after the last row was added."""
         if self.on_progress is not None:
             self.on_progress(self.total, self.total)
@@ -286,34 +288,37 @@ def read_feed(
     units = Units(BytesIO() if spool is None else spool)
     check_size(feed, "A file", MOST_FILE_MIB)
     encoding = encoding_of(feed)
-    start = start_of(feed, encoding)
-    own = _Own(columns, {fold(word): meaning for word, meaning in status_words.items()})
-    if start.lstrip("\ufeff \t\r\n")[:1] in ("[", "{", "<"):
+    beginning = start_of(feed, encoding)
+    own = _OwnWords(columns, {fold(word): meaning for word, meaning in status_words.items()})
+    if beginning.lstrip("\ufeff \t\r\n")[:1] in ("[", "{", "<"):
         check_size(feed, "A file of JSON or HTML", MOST_JSON_MIB)
         # A program that joins files can leave a second byte order mark, which is not JSON.
         with open_text(feed, encoding) as text:
             return _read_json(feed, text.read().lstrip("\ufeff"), units, encoding, layout, own, on_progress)
-    return _read_delimited(feed, units, encoding, start, layout, own, on_progress)
+    return _read_delimited(feed, units, encoding, beginning, layout, own, on_progress)
 
 
 def _read_delimited(
     feed: Opener,
     units: Units,
     encoding: str,
-    start: str,
+    beginning: str,
     layout_name: str | None,
-    own: _Own,
+    own: _OwnWords,
     on_progress: Progress | None,
 ) -> ParsedFeed:
-    """Reads the rows one by one. Also looks for signs that the end of the file is missing."""
-    table = read_table(feed, encoding, start, layout_name, own.columns)
+    """Reads the rows one by one. Also looks for signs that the end of the file is missing.
+
+    `beginning` is the text of its first rows. `own` are the dealer's own columns and words of the status.
+    """
+    table = read_table(feed, encoding, beginning, layout_name, own.columns)
     layout = replace(table.layout, status_words=own.status_words)
     withheld = frozenset(index for index, name in enumerate(table.header) if is_withheld(name))
-    seen = survey(feed, encoding)
-    tally = _Tally(units, on_progress, seen.lines + 1)
+    surveyed = survey(feed, encoding)
+    tally = _Tally(units, on_progress, surveyed.lines + 1)
     header = list(table.header)
     last: DelimitedRow | None = None
-    short = 0
+    short_rows = 0
     for row in table.rows:
         if row.error is not None:
             reading = ParsedRow(refused=row.error)
@@ -328,15 +333,15 @@ def _read_delimited(
                 reading.note_sold_words(texts)
             if row_problem is not None:
                 reading.row_problems.append(row_problem)
-                short += len(row.cells) < table.width
+                short_rows += len(row.cells) < table.width
         tally.add(row.line, reading, done=row.line)
         last = row
     named = {member: tuple(map(table.header.__getitem__, indexes)) for member, indexes in table.columns.fields.items()}
-    named_columns = _Named(named, table.columns.not_understood, table.columns.withheld)
-    rows_are_often_short = short > 1 + _USUALLY_SHORT * tally.rows
-    last_row_is_whole = seen.line_end or rows_are_often_short
-    end = "" if last is None or last_row_is_whole else _cut(last, table)
-    return tally.end(table.layout, encoding, table.delimiter, named_columns, _signs(feed, encoding, seen, end))
+    column_names = _ColumnNames(named, table.columns.not_understood, table.columns.withheld)
+    rows_are_often_short = short_rows > 1 + _USUALLY_SHORT * tally.rows
+    cut = "" if surveyed.line_end or rows_are_often_short else _cut(last, table)
+    signs = _signs_of_damage(feed, encoding, surveyed, cut)
+    return tally.end(table.layout, encoding, table.delimiter, column_names, signs)
 
 
 def _check_columns(row: DelimitedRow, width: int, reading: ParsedRow) -> None:
@@ -361,8 +366,10 @@ def _check_columns(row: DelimitedRow, width: int, reading: ParsedRow) -> None:
         reading.doubts.append(doubt("row_shifted", text=what))
 
 
-def _cut(last: DelimitedRow, table: DelimitedTable) -> str:
-    """The sentence about a file that ends inside a row."""
+def _cut(last: DelimitedRow | None, table: DelimitedTable) -> str:
+    """The sentence about a file that ends inside its last row. Empty if it does not."""
+    if last is None:
+        return ""
     present = len(last.cells)
     if last.error is not None or present >= table.width:
         return ""
@@ -372,15 +379,15 @@ def _cut(last: DelimitedRow, table: DelimitedTable) -> str:
     )
 
 
-def _signs(feed: Opener, encoding: str, seen: Survey, truncated: str) -> Signs:
+def _signs_of_damage(feed: Opener, encoding: str, surveyed: Survey, truncated: str) -> Signs:
     """The signs that the file was damaged. `truncated` says why its end seems to be missing; else it is empty."""
     strays = stray_bytes(feed) if encoding == MIXED else None
     return Signs(
         truncated=truncated,
-        line_end=seen.line_end,
+        line_end=surveyed.line_end,
         stray_bytes=0 if strays is None else strays.strays,
         stray_line=0 if strays is None else strays.line,
-        garbled=seen.garbled,
+        garbled=surveyed.garbled,
     )
 
 
@@ -390,7 +397,7 @@ def _read_json(
     units: Units,
     encoding: str,
     layout_name: str | None,
-    own: _Own,
+    own: _OwnWords,
     on_progress: Progress | None,
 ) -> ParsedFeed:
     """Reads the records of a JSON or HTML document. Its columns are the paths of the members, such as `price.amount`.
@@ -406,9 +413,9 @@ def _read_json(
     for done, record in enumerate(records, 1):
         tally.add(record.number, reader.read(record), done=done)
     fields = {member: tuple(names) for member, names in reader.fields.items()}
-    columns = _Named(fields, tuple(reader.unread), tuple(reader.withheld))
+    columns = _ColumnNames(fields, tuple(reader.unread), tuple(reader.withheld))
     end = "The file ends inside a document. Export the inventory again." if ends_early(text, records) else ""
-    return tally.end(layout, encoding, None, columns, _signs(feed, encoding, survey(feed, encoding), end))
+    return tally.end(layout, encoding, None, columns, _signs_of_damage(feed, encoding, survey(feed, encoding), end))
 
 
 class _RecordReader:
