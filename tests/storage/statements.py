@@ -59,7 +59,7 @@ def _statements_in(value: Any) -> Iterator[Statement]:
     elif isinstance(value, Prepared):
         yield from _statements_in(value.statement)
     elif isinstance(value, Chain):
-        yield from _statements_in([value.read_end, value.set_mac, value.move_end, value.add_row])
+        yield from _statements_in([value.read_end, value.set_mac, value.replace_end, value.add_row])
     elif isinstance(value, dict):
         yield from _statements_in(list(value.values()))
     elif isinstance(value, list | tuple):

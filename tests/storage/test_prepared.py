@@ -148,26 +148,26 @@ def test_a_row_that_conflicts_says_so_in_the_words_given(store: Store, collected
                 again() if rows is None else rows.write()
 
 
-def test_several_moves_of_one_row_are_written_as_one(store: Store) -> None:
+def test_several_changes_of_one_row_are_written_as_one(store: Store) -> None:
     """From the first `before` to the last `after`: the database has never stored the values between them."""
     with store.write(DEALER) as tx:
         ADD.write(tx, unit("one") | {"stock": "0"})
         with collect_rows(tx.connection) as rows:
             for number in range(3):
                 before, after = {"vehicle": "one", "stock_before": str(number)}, {"new_stock": str(number + 1)}
-                assert SET_STOCK.move(tx, before, after)
+                assert SET_STOCK.replace_if_unchanged(tx, before, after)
             rows.write()
         seen = [row[1] for row in FIND.read(tx, {"since": MONDAY})]
     assert seen == ["3"]
 
 
-def test_a_move_of_a_row_that_another_has_changed_is_refused(store: Store) -> None:
+def test_a_change_of_a_row_that_another_has_changed_is_refused(store: Store) -> None:
     before, after = {"vehicle": "one", "stock_before": "other"}, {"new_stock": "mine"}
     with store.write(DEALER) as tx:
         ADD.write(tx, unit("one"))
-        assert not SET_STOCK.move(tx, before, after)
+        assert not SET_STOCK.replace_if_unchanged(tx, before, after)
         with collect_rows(tx.connection) as rows:
-            assert SET_STOCK.move(tx, before, after)
+            assert SET_STOCK.replace_if_unchanged(tx, before, after)
             with pytest.raises(AlreadyStored):
                 rows.write()
 

@@ -134,16 +134,16 @@ class Prepared:
         elif self.write(tx, values) == 0 and conflict is not None:
             raise AlreadyStored(conflict)
 
-    def move(self, tx: Transaction, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    def replace_if_unchanged(self, tx: Transaction, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
         """Changes the dealer's row from `before` to `after`, unless it is no longer `before`. Returns whether it did.
 
-        If the connection collects rows, the result is always True, and several moves of one row become one. If another
-        transaction changed the row, AlreadyStored is raised later, when the rows are written.
+        If the connection collects rows, the result is always True, and several changes of one row become one. If
+        another transaction changed the row, AlreadyStored is raised later, when the rows are written.
         """
         rows = _collected(tx.connection)
         if rows is None:
             return self.write(tx, {**before, **after}) == 1
-        rows.move(self, tx.dealer_id, before, after)
+        rows.replace(self, tx.dealer_id, before, after)
         return True
 
     def compiled(self, connection: Connection) -> _Compiled:
@@ -322,7 +322,7 @@ class CollectedRows:
         # By dealer and statement, the parameters of the rows to write.
         self._rows: dict[tuple[str, Prepared], list[Any]] = {}
         # By statement and dealer, the dealer's row before the first change and after the last one.
-        self._moves: dict[tuple[Prepared, str], tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
+        self._replaced: dict[tuple[Prepared, str], tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
         # By statement, what a conflict of one of its rows means.
         self._conflicts: dict[Prepared, str] = {}
         self._tables: set[str] = set()
@@ -340,11 +340,11 @@ class CollectedRows:
         if conflict is not None:
             self._conflicts[statement] = conflict
 
-    def move(self, statement: Prepared, dealer_id: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+    def replace(self, statement: Prepared, dealer_id: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
         """Collects a change of the dealer's row."""
         self.touched += 1
-        first, _ = self._moves.get((statement, dealer_id), (before, after))
-        self._moves[statement, dealer_id] = first, after
+        first, _ = self._replaced.get((statement, dealer_id), (before, after))
+        self._replaced[statement, dealer_id] = first, after
         self._tables |= statement.tables
 
     def may_be_found(self, tables: frozenset[str], keys: Collection[bytes] | None) -> bool:
@@ -356,7 +356,7 @@ class CollectedRows:
         if not self._tables:
             return
         rows, conflicts = self._rows, self._conflicts
-        for (statement, dealer_id), (before, after) in self._moves.items():
+        for (statement, dealer_id), (before, after) in self._replaced.items():
             compiled = statement.compiled(self.connection)
             rows.setdefault((dealer_id, statement), []).append(compiled.parameters(dealer_id, {**before, **after}))
             conflicts[statement] = "another transaction changed the row"

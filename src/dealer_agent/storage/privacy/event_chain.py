@@ -130,7 +130,7 @@ class Chain:
         return update(dealers).where(of_dealer(dealers)).values({self.mac: bindparam("new_mac")})
 
     @cached_property
-    def move_end(self) -> Prepared:
+    def replace_end(self) -> Prepared:
         """Moves the end if it is still the expected one."""
         unmoved = self.count == bindparam("count_before"), func.coalesce(self.head, NO_HASH) == bindparam("head_before")
         moved: dict[Any, Any] = {self.count: bindparam("new_count"), self.head: bindparam("new_head")}
@@ -264,7 +264,7 @@ def append(tx: Transaction, event: Mapping[Any, Any], body: bytes | None = None,
     a salt; it is encrypted, and its hash is the commitment. If the end of the chain is invalid, the row is still added,
     because no consent may be refused. But the end gets no new MAC, so the tampering stays visible.
     """
-    # The end when the dealer was locked. After a rollback to a savepoint it may be wrong, which `move_end` detects.
+    # The end when the dealer was locked. After a rollback to a savepoint it may be wrong, which `replace_end` detects.
     stored: StoredEnd = tx.connection.info[_cache_key(tx)] if chain is CONSENTS else chain_end(tx, chain)
     while True:
         number = stored.end.rows + 1
@@ -277,7 +277,7 @@ def append(tx: Transaction, event: Mapping[Any, Any], body: bytes | None = None,
         moved = StoredEnd(end, end_mac(tx, end, chain) if _may_be_extended(tx, stored, chain) else stored.mac)
         before = {"count_before": stored.end.rows, "head_before": stored.end.head}
         after = {"new_count": end.rows, "new_head": end.head, "new_mac": moved.mac}
-        if chain.move_end.move(tx, before, after):
+        if chain.replace_end.replace_if_unchanged(tx, before, after):
             break
         stored = chain_end(tx, chain)
     chain.add_row.add(tx, row)
