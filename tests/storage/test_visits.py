@@ -23,12 +23,12 @@ from dealer_agent.storage.leads.visits import (
     busy_quarters,
     end_visits,
     find_visit,
+    give_own_places,
     list_booked,
     list_waiting,
     occupy_places,
     record_visit,
     sharing_places_of,
-    stop_sharing,
     visits_of,
 )
 from dealer_agent.storage.schema import appointments, places
@@ -252,8 +252,8 @@ def test_what_other_leads_have_in_a_visit_goes_on_without_it_in_places_of_its_ow
     in_one(writer, booking(full))
     in_one(writer, booking(visit("A1")))
     in_one(writer, recording(own, *others))
-    in_one(writer, lambda tx: stop_sharing(tx, [], ["L1"]))
-    in_one(writer, lambda tx: stop_sharing(tx, ["A1"], ["L1"]))
+    in_one(writer, lambda tx: give_own_places(tx, [], ["L1"]))
+    in_one(writer, lambda tx: give_own_places(tx, ["A1"], ["L1"]))
     in_one(writer, ending(["A1"]))
     found = in_one(writer, lambda tx: visits_of(tx, "L2"))
     assert found == [replace(others[0], shares=None), *others[1:]]

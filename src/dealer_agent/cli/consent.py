@@ -29,7 +29,7 @@ from dealer_agent.cli.terminal import counted, fail, local, out
 from dealer_agent.leads.consent import channels_of
 from dealer_agent.open_installation import OpenDealer
 from dealer_agent.operations.lead_documents import allowed_text, event_document
-from dealer_agent.privacy.erasure import is_known, leads_of_contact, revoke_consent
+from dealer_agent.privacy.erasure import holds_customer_data, leads_of_contact, revoke_consent
 from dealer_agent.protocol.requests import Channel
 from dealer_agent.storage.deliveries.notices import restore_from_chain
 from dealer_agent.storage.privacy.accesses import verify_accesses
@@ -94,7 +94,7 @@ def revoke(
     revoked = tuple(dict.fromkeys(channels or CHANNELS))
     with dealer.read() as tx:
         leads = require_leads(person, person.leads(tx))
-    lead_ids = [stored.lead.lead_id for stored in leads if is_known(stored)]
+    lead_ids = [stored.lead.lead_id for stored in leads if holds_customer_data(stored)]
     if not lead_ids:
         fail("This customer's data was erased, so there is no consent to revoke. You need do nothing")
     record_access(dealer, "consent revoke", leads=len(lead_ids), lead_id=lead_ids[0] if len(lead_ids) == 1 else None)

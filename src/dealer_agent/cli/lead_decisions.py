@@ -91,8 +91,8 @@ def release(dealer: OpenDealer, lead_ids: LeadsArgument = None, agent: AgentOpti
     out.print(f"{counted(len(decided), 'lead')} released. The service sends {messages}.")
     for lead_id, visit in passed:
         out.print(
-            f"The time of visit {visit.appointment_id} passed while lead {lead_id} waited. Ask the customer for "
-            f"another one, then type: {pasted('dealer-agent appointments confirm')} {visit.appointment_id} --at TIME"
+            f"The time of visit {visit.appointment_id} passed while lead {lead_id} waited. Agree on another time with "
+            f"the customer, then type: {pasted('dealer-agent appointments confirm')} {visit.appointment_id} --at TIME"
         )
     return {
         "released": [each.lead_id for each in decided],
@@ -150,23 +150,15 @@ def _decide(
 ) -> "tuple[list[Decided], list[str]]":
     """Decides about each lead in a transaction of its own, with its entry in the access log.
 
-    Returns what was decided, and the leads that did not wait any more. Ends the command if a lead cannot be read.
+    Returns what was decided, and the leads that did not wait any more. A lead that cannot be read is left out with a
+    message. The command ends with exit code 1 if nothing could be decided because of such leads.
     """
     # Imported here: the commands that only read need none of it.
     from dealer_agent.lead_intake.decisions import Decisions
     from dealer_agent.leads.timetable import Timetable
     from dealer_agent.visits.notifications import IntakeContext
 
-    if bool(lead_ids) == (agent is not None):
-        raise typer.BadParameter("name leads, or all leads of an agent with --agent")
-    if agent is None:
-        chosen: Iterator[str] = iter(_require_leads(dealer, list(dict.fromkeys(lead_ids or ()))))
-        total = len(lead_ids or ())
-    else:
-        caller = _caller_of(dealer, agent)
-        with dealer.read() as tx:
-            total = count_waiting(tx, caller)
-        chosen = _waiting(dealer, caller)
+    chosen, total = _chosen(dealer, lead_ids, agent)
     context = IntakeContext(dealer.profile, Timetable(dealer.profile), dealer.settings.mail.confirms_visits)
     decided, others, unreadable = [], [], []
     with progress() as bar:
@@ -192,6 +184,19 @@ def _decide(
     if unreadable and not decided:
         raise typer.Exit(1)
     return decided, others
+
+
+def _chosen(dealer: OpenDealer, lead_ids: list[str] | None, agent: str | None) -> tuple[Iterator[str], int]:
+    """The ids of the leads that the arguments name, each once, and their number. Raises BadParameter."""
+    if (agent is None) == (not lead_ids):
+        raise typer.BadParameter("name leads, or all leads of an agent with --agent")
+    if agent is None:
+        distinct = list(dict.fromkeys(lead_ids or ()))
+        return iter(_require_leads(dealer, distinct)), len(distinct)
+    caller = _caller_of(dealer, agent)
+    with dealer.read() as tx:
+        total = count_waiting(tx, caller)
+    return _waiting(dealer, caller), total
 
 
 def _require_leads(dealer: OpenDealer, lead_ids: list[str]) -> list[str]:

@@ -58,7 +58,7 @@ from dealer_agent.operations.lead_documents import (
     read_whole_lead,
     review_words,
 )
-from dealer_agent.privacy.erasure import KEPT, PROOF, PROOF_WHY, Erasure, customers_of, is_known
+from dealer_agent.privacy.erasure import KEPT, PROOF, PROOF_WHY, Erasure, customers_of, holds_customer_data
 from dealer_agent.storage.clock import clock_problem, confirm_clock
 from dealer_agent.storage.leads.lead_search import MOST_SEARCHED, FoundLeads, LeadFilter, LeadState, find_leads
 from dealer_agent.storage.leads.lead_summaries import summaries_of
@@ -288,7 +288,7 @@ def _erase_person(dealer: OpenDealer, erased: Erasure, *, yes: bool, again: bool
     stored = erased.leads()
     if person.lead_id is not None or not (proven or again):
         require_leads(person, stored)
-    leads = list(filter(is_known, stored))
+    leads = list(filter(holds_customer_data, stored))
     if not leads and not proven:
         out.print("There is nothing to erase: the person was erased before, or was never here.")
         return

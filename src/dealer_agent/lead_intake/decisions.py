@@ -18,7 +18,7 @@ from dealer_agent.storage.deliveries.outbox import enqueue, list_deliveries
 from dealer_agent.storage.deliveries.sent_deliveries import MOST_OF_LEAD
 from dealer_agent.storage.leads.quarantine import decide, delete_additions
 from dealer_agent.storage.leads.stored_leads import get_lead
-from dealer_agent.storage.leads.visits import end_visits, make_requested, stop_sharing, visits_of
+from dealer_agent.storage.leads.visits import end_visits, give_own_places, make_requested, visits_of
 from dealer_agent.storage.privacy.consents import refuse_consents
 from dealer_agent.storage.transaction import Transaction
 from dealer_agent.visits.notifications import IntakeContext, Notifications
@@ -66,8 +66,8 @@ class Decisions:
         lead = self._waiting(lead_id)
         if lead is None or not decide(self.tx, lead_id, RELEASED, by=self.by):
             return None
-        passed = self._held_visits(lead, lambda visit: visit.status == CONFIRMED and not self._is_ahead(visit))
-        stop_sharing(self.tx, [visit.appointment_id for visit in passed], [lead_id])
+        passed = self._visits_since_waiting(lead, lambda visit: visit.status == CONFIRMED and not self._is_ahead(visit))
+        give_own_places(self.tx, [visit.appointment_id for visit in passed], [lead_id])
         for visit in passed:
             make_requested(self.tx, visit)
         visits = [visit for visit in visits_of(self.tx, lead_id) if visit.is_active]
@@ -91,17 +91,17 @@ class Decisions:
         lead = self._waiting(lead_id)
         if lead is None:
             return None
-        known = _was_known(lead)
-        if not decide(self.tx, lead_id, None if known else REFUSED, by=self.by, why=why):
+        staff_had_it = _was_known(lead)
+        if not decide(self.tx, lead_id, None if staff_had_it else REFUSED, by=self.by, why=why):
             return None
-        cancelled = self._held_visits(lead, lambda visit: visit.is_active)
+        cancelled = self._visits_since_waiting(lead, lambda visit: visit.is_active)
         ids = [visit.appointment_id for visit in cancelled]
-        stop_sharing(self.tx, ids, [lead_id])
+        give_own_places(self.tx, ids, [lead_id])
         end_visits(self.tx, ids, CANCELLED)
-        if known:
+        if staff_had_it:
             delete_additions(self.tx, lead_id, _since(lead))
             refuse_consents(self.tx, lead_id, _since(lead), by=self.by, reason=why)
-        return Decided(lead_id, cancelled=cancelled, was_known=known)
+        return Decided(lead_id, cancelled=cancelled, was_known=staff_had_it)
 
     def _waiting(self, lead_id: str) -> StoredLead | None:
         lead = get_lead(self.tx, lead_id)
@@ -115,7 +115,7 @@ class Decisions:
             return Notifications(self.tx, self.context).send_again(lead_id, lead.events[-1].event_id, rooftops)
         return len(enqueue(self.tx, lead_id, [row for rooftop in rooftops for row in deliveries_of(rooftop)]))
 
-    def _held_visits(self, lead: StoredLead, of: Callable[[VisitRecord], bool]) -> tuple[VisitRecord, ...]:
+    def _visits_since_waiting(self, lead: StoredLead, of: Callable[[VisitRecord], bool]) -> tuple[VisitRecord, ...]:
         """The visits that the lead requested since it waits, and for which `of` is true."""
         visits = visits_of(self.tx, lead.lead.lead_id)
         return tuple(visit for visit in visits if visit.created_at >= _since(lead) and of(visit))

@@ -1,6 +1,6 @@
-"""The rows of a lead, as storage returns them, their content (docs/protocol.md#duplicates), and decisions about visits.
+"""What belongs to a lead: its row, its additions (docs/protocol.md#duplicates), its visits and decisions about them.
 
-Pure. `bytes` are JSON documents in UTF-8.
+Pure. Storage returns these objects. `bytes` are JSON documents in UTF-8.
 """
 
 from dataclasses import dataclass
@@ -158,7 +158,10 @@ class LeadDetails(NamedTuple):
     at: datetime
 
     def before_quarantine(self) -> Self:
-        """The lead as receivers know it, who got it before its quarantine: without what came since then."""
+        """The lead as receivers have it that got it before its quarantine: without what its sender sent since then.
+
+        A consent that came since then is left out. A later withdrawal or erasure is kept: it binds the receivers too.
+        """
         record, consents, events = self.stored
         since = record.quarantined_at
         if not record.is_kept_from_staff or since is None:

@@ -60,7 +60,7 @@ def leads_of_contact(tx: Transaction, contact: str) -> list[str]:
     return sorted({*find_leads_of(tx, [contact]), *proven_leads(tx, contact)})
 
 
-def is_known(stored: StoredLead) -> bool:
+def holds_customer_data(stored: StoredLead) -> bool:
     """Whether anything of the lead's customer is stored; after disposal by age, the consent may still be."""
     return stored.lead.customer is not None or any(event.consent_text is not None for event in stored.consents)
 
@@ -155,7 +155,7 @@ class Erasure:
             counts.update(self._counts(leads))
             for stored in leads:
                 self.erase_one(stored.lead.lead_id)
-            leads = [] if self.person.lead_id else list(filter(is_known, self.leads()))
+            leads = [] if self.person.lead_id else list(filter(holds_customer_data, self.leads()))
         if proven:
             counts["Proofs of consent of leads that were erased before"] = len(proven)
         return counts

@@ -108,7 +108,7 @@ _INPUTS: Mapping[str, Sequence[Input]] = {
 
 
 def show(request: ConsoleRequest) -> Response:
-    """The form of a skill."""
+    """The form of a skill. That of a lead has an example in it, because a lead has many members. It is never sent."""
     skill = _skill(request.query.get("skill", INVENTORY_SEARCH.id))
     values = {"limit": _DEFAULT_LIMIT} if skill is INVENTORY_SEARCH else {}
     if skill is LEAD_SUBMIT:

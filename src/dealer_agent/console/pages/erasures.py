@@ -7,7 +7,15 @@ from dealer_agent.console.pages.privacy import contact_of
 from dealer_agent.console.requests import ConsoleRequest, refuse
 from dealer_agent.leads.records import StoredLead
 from dealer_agent.operations.key_changes import when_final
-from dealer_agent.privacy.erasure import KEPT, PROOF, PROOF_WHY, CustomerReference, Erasure, customers_of, is_known
+from dealer_agent.privacy.erasure import (
+    KEPT,
+    PROOF,
+    PROOF_WHY,
+    CustomerReference,
+    Erasure,
+    customers_of,
+    holds_customer_data,
+)
 
 MOST_SHOWN = 50
 
@@ -43,7 +51,7 @@ def _ask(request: ConsoleRequest, person: CustomerReference) -> Response:
     """The page that shows what an erasure would erase, and asks for a confirmation. It is in the access log."""
     erasure = Erasure(request.dealer.store, request.dealer.profile, person, consent_too=False)
     problem = erasure.why_unreadable()
-    leads = [] if problem else [each for each in erasure.leads() if is_known(each)]
+    leads = [] if problem else [each for each in erasure.leads() if holds_customer_data(each)]
     if not leads and problem is None:
         refuse("There is nothing to erase: the person was erased before, or was never here.")
     request.record_access("erasure prepared", leads=len(leads), lead_id=person.lead_id)
@@ -75,13 +83,14 @@ def _erase(request: ConsoleRequest, person: CustomerReference) -> Response:
     if request.text("sure", 10) != "yes":
         refuse("Nothing was erased. Tick the box that says that it cannot be undone.")
     erasure = Erasure(request.dealer.store, request.dealer.profile, person, consent_too)
+    # Leads that were erased before, and whose proof of consent is to be erased now.
     proven = erasure.proven()
     if person.lead_id is not None and erasure.why_unreadable():
         request.record_access("customer erased", leads=1, lead_id=person.lead_id)
         erasure.erase_one(person.lead_id)
         counts = {"Leads that could not be read": 1}
     else:
-        leads = [each for each in erasure.leads() if is_known(each)]
+        leads = [each for each in erasure.leads() if holds_customer_data(each)]
         if not leads and not proven:
             refuse("There is nothing to erase: the person was erased before, or was never here.")
         request.record_access("customer erased", leads=len(leads) + len(proven), lead_id=person.lead_id)

@@ -12,7 +12,7 @@ from dealer_agent.leads.consent import CHANNELS, channels_of
 from dealer_agent.leads.plain_text import short
 from dealer_agent.leads.received_lead import known_contact
 from dealer_agent.operations.lead_documents import allowed_text, event_document, name_and_contacts
-from dealer_agent.privacy.erasure import CustomerReference, is_known, leads_of_contact, revoke_consent
+from dealer_agent.privacy.erasure import CustomerReference, holds_customer_data, leads_of_contact, revoke_consent
 from dealer_agent.protocol.requests import Channel
 from dealer_agent.storage.privacy.accesses import list_accesses
 from dealer_agent.storage.privacy.consent_evidence import evidence_of
@@ -51,7 +51,7 @@ def find(request: ConsoleRequest) -> Response:
             request.dealer.local(each.lead.received_at, each.lead.rooftop),
             each.lead.rooftop,
             allowed_text(channels_of(each, request.now)),
-            not is_known(each),
+            not holds_customer_data(each),
         )
         for each in reversed(leads)
     ]
@@ -61,7 +61,7 @@ def find(request: ConsoleRequest) -> Response:
         rows=rows[:ON_A_PAGE],
         number=len(rows),
         proven=len(proven),
-        is_known=any(is_known(each) for each in leads),
+        holds_customer_data=any(holds_customer_data(each) for each in leads),
         channels=CHANNELS,
     )
 
@@ -124,7 +124,9 @@ def withdraw(request: ConsoleRequest) -> Response:
     if not channels:
         refuse("Choose at least one channel.")
     with request.dealer.read(request.now) as tx:
-        lead_ids = [each.lead.lead_id for each in CustomerReference(None, contact).leads(tx) if is_known(each)]
+        lead_ids = [
+            each.lead.lead_id for each in CustomerReference(None, contact).leads(tx) if holds_customer_data(each)
+        ]
     if not lead_ids:
         refuse("No data of this person is stored, so there is no consent to withdraw. You need do nothing.")
     request.record_access("consent withdrawn", leads=len(lead_ids), lead_id=lead_ids[0] if len(lead_ids) == 1 else None)

@@ -164,7 +164,10 @@ def prove_by_passkey(request: ConsoleRequest) -> Response:
 
 
 def _start(tx: Transaction, request: ConsoleRequest, person_id: str, *, proved: bool = True) -> None:
-    """Starts a session with a new secret, whatever cookie the browser has sent."""
+    """Starts a session with a new secret, whatever cookie the browser has sent.
+
+    `proved`: with a password or a passkey, so the next minutes need no second proof. An invitation proves nothing.
+    """
     secret = new_token()
     note_sign_in(tx, person_id)
     start_session(

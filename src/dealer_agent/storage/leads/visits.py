@@ -294,7 +294,7 @@ def sharing_places_of(tx: Transaction, appointment_ids: Sequence[str]) -> list[V
     return visits_in(tx, tx.execute(READ_SHARING, {"appointment_ids": list(appointment_ids)}))
 
 
-def stop_sharing(tx: Transaction, appointment_ids: Sequence[str], lead_ids: Collection[str]) -> None:
+def give_own_places(tx: Transaction, appointment_ids: Sequence[str], lead_ids: Collection[str]) -> None:
     """Gives own places to the confirmed visits of other leads that share the places of these visits.
 
     Each keeps its time, even if the rooftop then has more visits than places.

@@ -1,11 +1,14 @@
 """Erases customer data, on request and by age (docs/protocol.md#erasure).
 
-An erasure leaves data of a lead that names nobody: its time, its vehicle, its visits and deliveries, and the chain of
-its consent events without their texts. The texts move to `consent_proofs` (16 CFR 310.5), unless they are to be erased
-too. They are encrypted, found by a keyed hash of a contact point, and deleted by age or on request. They are used as
-proof only. Disposal by age has two steps. First, a lead that nobody used for long enough loses everything but its
-consent. Later, the consent is erased too. `purge` deletes rows that hold nothing about customers that is readable
-without a key. The caller of a function that writes in a given transaction holds the dealer's lock.
+- An erasure leaves data of a lead that names nobody: its time, its vehicle, its visits and deliveries, and the chain
+  of its consent events without their texts.
+- The texts move to `consent_proofs` (16 CFR 310.5), unless they are to be erased too. They are encrypted, found by a
+  keyed hash of a contact point, and deleted by age or on request. They are used as proof only.
+- Disposal by age has two steps. First, a lead that nobody used for long enough loses everything but its consent. Later,
+  the consent is erased too.
+- `purge` deletes rows that hold nothing about customers that is readable without a key.
+
+The caller of a function that writes in a given transaction holds the dealer's lock.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +25,7 @@ from dealer_agent.storage.daily_counts import delete_oldest
 from dealer_agent.storage.errors import ClockDoubtful
 from dealer_agent.storage.leads.idempotency import IDEMPOTENCY_KEPT
 from dealer_agent.storage.leads.stored_leads import NO_VEHICLE
-from dealer_agent.storage.leads.visits import end_visits, stop_sharing
+from dealer_agent.storage.leads.visits import end_visits, give_own_places
 from dealer_agent.storage.privacy.accesses import delete_accesses
 from dealer_agent.storage.privacy.consents import (
     READ_EVENTS,
@@ -328,7 +331,7 @@ def _empty(tx: Transaction, lead_ids: Sequence[str]) -> int:
     """Deletes the customer data of these leads, but not contacts and consents. Returns how many leads had such data."""
     chosen = {"lead_ids": list(lead_ids)}
     to_come = list(tx.execute(FIND_VISITS_TO_COME, chosen | {"at": tx.now}).scalars())
-    stop_sharing(tx, to_come, lead_ids)
+    give_own_places(tx, to_come, lead_ids)
     end_visits(tx, to_come, "cancelled")
     for statement in (UNLINK, EMPTY_ADDITIONS, EMPTY_NOTES, EMPTY_VISITS, DELETE_RESPONSES):
         tx.execute(statement, chosen)
