@@ -104,15 +104,15 @@ def begin_hold(tx: Transaction, asked: HoldRequest, rules: HoldRules, is_for_sal
         raise _conflict(other, asked.caller)
     _check_budget(tx, asked.caller, quote.vehicle_id, rules)
     hold = StoredHold(
-        new_ulid(),
-        quote.quote_id,
-        quote.vehicle_id,
-        asked.caller,
-        asked.key_hash,
-        asked.request_hash,
-        tx.now,
-        tx.now + rules.lasts,
-        "active",
+        hold_id=new_ulid(),
+        quote_id=quote.quote_id,
+        vehicle_id=quote.vehicle_id,
+        caller=asked.caller,
+        key_hash=asked.key_hash,
+        request_hash=asked.request_hash,
+        created_at=tx.now,
+        expires_at=tx.now + rules.lasts,
+        status="active",
     )
     add_hold(tx, hold)
     return QuotedHold(hold, quote)

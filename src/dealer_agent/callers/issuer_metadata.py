@@ -11,16 +11,20 @@ _OAUTH, _OPENID = "/.well-known/oauth-authorization-server", "/.well-known/openi
 
 
 def openid_url(issuer: str) -> str:
-    """Where OpenID Connect Discovery has the metadata: the well-known path follows that of the issuer."""
+    """Where OpenID Connect Discovery has the metadata: the well-known path comes after the path of the issuer."""
     return issuer.rstrip("/") + _OPENID
 
 
 def metadata_urls(issuer: str) -> tuple[str, ...]:
-    """Where the metadata of an issuer may be, in the order in which to look."""
+    """Where the metadata of an issuer may be, in the order in which to look.
+
+    RFC 8414 puts the well-known path before the path of the issuer, also for the document of OpenID. Many issuers have
+    it only where OpenID Connect Discovery puts it: after the path. For an issuer without a path, these are the same.
+    """
     parts = urlsplit(issuer)
     path = parts.path.rstrip("/")
-    inserted = (parts._replace(path=well_known + path).geturl() for well_known in (_OAUTH, _OPENID))
-    return tuple(dict.fromkeys((*inserted, openid_url(issuer))))
+    before_path = (parts._replace(path=well_known + path).geturl() for well_known in (_OAUTH, _OPENID))
+    return tuple(dict.fromkeys((*before_path, openid_url(issuer))))
 
 
 def jwks_url_in(document: bytes, issuer: str) -> str:

@@ -111,7 +111,7 @@ class LeadDesk:
         change: Callable[[Transaction, IntakeContext, VisitRecord], AgentChange | None],
     ) -> bytes:
         """Changes a visit, once for each idempotency key. Returns the lead as JSON."""
-        content = payload_hash(msgspec.to_builtins(msgspec.structs.replace(request, secret=UNSET)))
+        content_hash = payload_hash(msgspec.to_builtins(msgspec.structs.replace(request, secret=UNSET)))
         scope = known_key_scope(caller.identity) if caller.is_known else f"lead:{request.lead_id}"
 
         def write(tx: Transaction, context: IntakeContext) -> bytes:
@@ -119,7 +119,7 @@ class LeadDesk:
             self._check_sender(tx, request.lead_id, caller, request.secret)
             first = find_idempotent(tx, scope, request.idempotency_key)
             if first is not None:
-                if first.payload_hash != content:
+                if first.payload_hash != content_hash:
                     raise errors.IdempotencyConflict("This idempotency_key came with another payload before.")
                 return first.reply
             visit = _chosen(visits_of(tx, request.lead_id), request.appointment_id, tx.now)
@@ -130,6 +130,7 @@ class LeadDesk:
                     raise _not_found() from None
                 details = {"in": "payload", "instancePath": "/appointment_id", "reason": ended.why}
                 raise errors.VisitEnded(_WHY[ended.why], details) from None
+            # None: the visit is already as the sender wants it.
             if done is not None:
                 append_to_lead(tx, request.lead_id, msgspec.json.encode(Addition(by_agent=done)))
             reply = self._state(tx, context, request.lead_id, (done or visit).appointment_id)
@@ -138,7 +139,7 @@ class LeadDesk:
                 IdempotencyRecord(
                     scope=scope,
                     key=request.idempotency_key,
-                    payload_hash=content,
+                    payload_hash=content_hash,
                     reply=reply,
                     at=tx.now,
                     lead_id=request.lead_id,

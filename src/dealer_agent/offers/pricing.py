@@ -87,18 +87,19 @@ def all_in_price(
     Raises NoPriceError for a vehicle without a price, and WrongZipError.
     """
     price, advertised = _advertised(vehicle)
+    vehicle_line = advertised[0]
     jurisdiction = _jurisdiction(rooftop, zip_code)
     rules = pricing.lines_at(rooftop.name, UsLocation(jurisdiction.state, jurisdiction.zip_code))
-    added = _added(rules, advertised[0].amount, price)
+    added = _added(rules, vehicle_line.amount, price)
     missing = tuple(kind for kind in GOVERNMENT_KINDS if all(rule.kind != kind for rule in rules))
     return AllInPrice(
-        (*advertised, *added),
-        price,
-        reduce(_EXACT.add, (line.amount for line in added), price),
-        not missing,
-        missing,
-        jurisdiction,
-        pricing.currency,
+        lines=(*advertised, *added),
+        price=price,
+        total=reduce(_EXACT.add, (line.amount for line in added), price),
+        complete=not missing,
+        missing=missing,
+        jurisdiction=jurisdiction,
+        currency=pricing.currency,
     )
 
 
