@@ -1,4 +1,4 @@
-"""The reference pages of the documentation, which the package contains, and the tables of settings in them. Pure."""
+"""Reads the reference pages of the documentation, which the package contains, and the tables of settings in them."""
 
 import re
 from functools import cache

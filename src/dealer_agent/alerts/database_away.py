@@ -93,8 +93,8 @@ class DatabaseAlert:
 
     def _decide(self, memory: _Memory, now: datetime, failure: DatabaseFailure | None) -> None:
         """As `alerts.checking`, with the alerts and messages in memory, because the database does not answer."""
-        states = {state[:2]: state for state in memory.states}
-        # There is no digest here.
+        states = {state.key: state for state in memory.states}
+        # A last digest `now` means that none is due: only the database knows when the last one was made.
         result = check(
             memory.states,
             _observe(self.watch.folder, states, now, failure),
@@ -105,9 +105,10 @@ class DatabaseAlert:
             off=self.watch.settings.off,
         )
         if result.stored:
+            # States that are only forgotten need no write: the check with the database forgets its rows by itself.
             memory.is_stored = False
-        forgotten = {state[:2] for state in result.forgotten}
-        states |= {state[:2]: state for state in result.stored}
+        forgotten = {state.key for state in result.forgotten}
+        states |= {state.key: state for state in result.stored}
         memory.states = [state for key, state in states.items() if key not in forgotten]
         for message in result.messages:
             message_id = new_ulid()

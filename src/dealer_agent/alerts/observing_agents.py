@@ -1,4 +1,6 @@
-"""Observes the leads of agents: which wait in quarantine, and which agents have so many bad ones that a person decides.
+"""Watches the leads of agents: which wait in quarantine, and which agents have so many bad ones that a person decides.
+
+`observe_agents` only reads. `quarantine_doubtful_agents` puts such agents into quarantine, if the settings say so.
 
 The lines of a reason that are commands are complete: a person pastes them.
 """

@@ -92,7 +92,7 @@ def check(
     `digest_at` is the time of the last digest. `changes_today` counts the messages about starts and ends of the last 24
     hours. Conditions in `off` are forgotten without a message.
     """
-    old = {state[:2]: state for state in before}
+    old = {state.key: state for state in before}
     forgotten = [state for state in old.values() if state.condition in off]
     states = {key: state for key, state in old.items() if state.condition not in off}
     for condition, observations in seen.items():
@@ -150,7 +150,7 @@ def _report_changes(states: _States, old: _States, now: datetime, changes_today:
 def _report_all(states: _States, now: datetime) -> AlertMessage:
     """The digest of all open alerts and of changes that no message has reported. Notes in `states` that it has them."""
     named = [state for state in states.values() if state.is_open or state.unreported]
-    states |= {state[:2]: state._replace(reported_at=now, unreported=0) for state in named}
+    states |= {state.key: state._replace(reported_at=now, unreported=0) for state in named}
     return AlertMessage(
         "digest",
         ended=tuple(state for state in named if not state.is_open),

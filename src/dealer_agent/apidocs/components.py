@@ -112,23 +112,24 @@ _IN_TWO_FORMS = ("AgentCard", "AgentCapabilities", "AgentInterface", "AgentSkill
 def _payload_components(name: str, schema: Schema) -> dict[str, Json]:
     """A published schema and its definitions as components. The `data` of a response becomes a component."""
     root = {member: value for member, value in schema.items() if member not in ("$schema", "$defs")}
-    components = {definition: _with_component_refs(value) for definition, value in schema.get("$defs", {}).items()}
-    root = _with_component_refs(root)
+    components = {definition: _copy_with_component_refs(value) for definition, value in schema.get("$defs", {}).items()}
+    root = _copy_with_component_refs(root)
     data = root["properties"].get("data")
     if data is not None:
+        # `root` is a copy of the published schema, so it may be changed.
         components[data["title"]] = data
         root["properties"]["data"] = ref(data["title"])
         root["properties"]["message"]["description"] = "A sentence for the buyer."
     return components | {name: root | {"title": name}}
 
 
-def _with_component_refs(node: Any) -> Any:
+def _copy_with_component_refs(node: Any) -> Any:
     """A copy of a schema whose references lead to the components of the OpenAPI document."""
     if isinstance(node, list):
-        return [_with_component_refs(item) for item in node]
+        return [_copy_with_component_refs(item) for item in node]
     if not isinstance(node, dict):
         return node
-    copy = {name: _with_component_refs(value) for name, value in node.items()}
+    copy = {name: _copy_with_component_refs(value) for name, value in node.items()}
     if isinstance(copy.get("$ref"), str):
         copy["$ref"] = copy["$ref"].replace("#/$defs/", "#/components/schemas/")
     return copy

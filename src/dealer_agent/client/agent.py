@@ -209,7 +209,7 @@ class DealerAgent:
             most=MOST_REPLY_BYTES,
             headers=headers,
             content=request_body(self.card, skill, members, message_id),
-            as_caller=True,
+            proves_caller=True,
             timeout=None if deadline is None else max(0.0, deadline - anyio.current_time()),
         )
         return read_response(self.card, skill, received, message_id)

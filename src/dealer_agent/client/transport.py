@@ -130,18 +130,18 @@ class Transport:
         most: int,
         headers: Mapping[str, str],
         content: bytes = b"",
-        as_caller: bool = False,
+        proves_caller: bool = False,
         timeout: float | None = None,
     ) -> Received:
         """One request, without redirects. Raises Unreachable, and MalformedResponse for more than `most` bytes.
 
-        `as_caller` proves who calls: it signs the request if there is a signer, and sends the token if there is one
+        `proves_caller`: it signs the request if there is a signer, and sends the token if there is one
         and the URL may have it. `timeout` replaces that of the client.
         """
         seconds = self._timeout if timeout is None else timeout
         limits = httpx.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS))
         request = self._http.build_request(method, url, headers=headers, content=content or None, timeout=limits)
-        if as_caller and self._signer is not None:
+        if proves_caller and self._signer is not None:
             self._signer.sign(request)
         exchange: dict[str, Any] = {
             "method": method,
@@ -149,7 +149,7 @@ class Transport:
             "request_headers": dict(request.headers),
             "request": content,
         }
-        if as_caller and self._token is not None and self.may_have_token(request.url):
+        if proves_caller and self._token is not None and self.may_have_token(request.url):
             request.headers["Authorization"] = f"Bearer {self._token}"
         began = time.monotonic()
         try:

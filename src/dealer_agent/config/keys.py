@@ -57,7 +57,9 @@ class KeyFile:
         except FileNotFoundError:
             raise InvalidKeys(f"is gone from {self.path.parent}: put it back from your backup") from None
         except OSError as error:
-            raise InvalidKeys(f"cannot be read: {error.strerror}; give this user access to the file") from None
+            raise InvalidKeys(
+                f"cannot be read: {error.strerror}; give the user that the program runs as access to the file"
+            ) from None
 
     def changing(self) -> AbstractContextManager[None]:
         """`changing` of the file."""

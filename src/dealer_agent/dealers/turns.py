@@ -19,6 +19,7 @@ class Turns(Generic[Item]):
         self._waiting: OrderedDict[str, deque[Item]] = OrderedDict()
         self.size = 0
         """The number of items. An attribute: every request reads it, and a method takes longer."""
+        # The dealers that `next_dealers` returned last, and that must let others go first.
         self._last: set[str] = set()
 
     @property

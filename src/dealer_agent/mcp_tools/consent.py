@@ -66,7 +66,7 @@ def question(lead: Json, terms: ConsentTerms, vehicle: Mapping[str, Any] | None 
     `vehicle` is the listing that the lead is about.
     """
     lines = [("vehicle", one_line(vehicle_title(vehicle), LONGEST_LINE))] if vehicle else []
-    lines += _with_readable_times(lead, _zone_of_visit(lead, terms, vehicle))
+    lines += _details_to_show(lead, _zone_of_visit(lead, terms, vehicle))
     shown = [f"- {name}: {value}" for name, value in lines[:MOST_LINES]]
     if len(lines) > MOST_LINES:
         shown.append(f"- and {len(lines) - MOST_LINES} more details")
@@ -155,7 +155,7 @@ _TIMES: Final = ("appointment at", "appointment time start", "appointment time e
 """The names of details that are times."""
 
 
-def _with_readable_times(lead: Json, zone: tzinfo | None) -> Iterator[tuple[str, str]]:
+def _details_to_show(lead: Json, zone: tzinfo | None) -> Iterator[tuple[str, str]]:
     """The details of a lead, with times as a person at the rooftop reads them."""
     stated = zone_named(lead.get("appointment", {}).get("timezone", "")) or zone
     for name, value in _details(lead):

@@ -44,6 +44,7 @@ class KeyChange(NamedTuple):
 def rotations_of(settings: Settings, store: Store, on_progress: OnProgress) -> list[KeyRotation]:
     """The rotation of a dealer's keys, then of those of its installation."""
     if settings.installation is None:
+        # The folder of one dealer is its own installation: there is one set of keys.
         return [rotation_of_installation(installation_of(settings, os.environ), store, on_progress)]
     dealer_id, days, folder = settings.dealer.id, settings.dealer.privacy.rotate_keys_days, settings.folder
     table, cipher = KeyTable(store, dealer_id, folder), store.check_keys(dealer_id)

@@ -256,7 +256,7 @@ def _connection_to(url: str, where: str, rule: AddressRule) -> DoctorFinding:
 
 
 def check_limit_store(examined: Examined) -> Iterator[DoctorFinding]:
-    """The store of the rate limits that machines share answers."""
+    """Checks that the store of shared rate limits answers."""
     url = examined.installation.rate_limit_url
     if not url:
         yield DoctorFinding("skipped", "RATE_LIMIT_URL is not set: each machine has its own limits")
@@ -279,7 +279,7 @@ def check_limit_store(examined: Examined) -> Iterator[DoctorFinding]:
 
 
 def check_sftp_server(examined: Examined) -> Iterator[DoctorFinding]:
-    """Our SFTP server, which receives feeds, answers on this machine."""
+    """Checks that our SFTP server, which receives feeds, answers on this machine."""
     sftp = examined.installation.file.sftp
     if not sftp.enabled:
         yield DoctorFinding("skipped", "no SFTP server is switched on under [sftp]")

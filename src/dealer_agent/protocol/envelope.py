@@ -159,13 +159,16 @@ def plain_request(sent: SendMessage, vocabularies: Vocabularies) -> Request | No
     if isinstance(payload, UnsetType) or isinstance(media_type, UnsetType):
         return None
     skill = SKILL_BY_PAYLOAD[type(payload)]
-    found = vocabularies.requests.get(media_type)
-    if found is None or found[1] is not skill or not vocabularies.accepts(configuration.accepted_output_modes, skill):
+    declared = vocabularies.requests.get(media_type)
+    if declared is None:
+        return None
+    vocabulary, skill_of_type = declared
+    if skill_of_type is not skill or not vocabularies.accepts(configuration.accepted_output_modes, skill):
         return None
     if type(payload) is InventoryVehicleRequest and payload.vin is payload.stock is payload.vehicle_id:
         # All three are UNSET: nothing identifies the vehicle.
         return None
-    return Request(skill, found[0], message.context_id or None, payload)
+    return Request(skill, vocabulary, message.context_id or None, payload)
 
 
 def check_request(

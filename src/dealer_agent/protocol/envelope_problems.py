@@ -88,7 +88,7 @@ def envelope_problems(body: Any, vocabulary: Vocabulary, *, lenient: bool) -> li
     without_message = isinstance(body, dict) and "message" not in body
     for problem in list_problems(_lenient if lenient else _strict, body):
         if without_message and problem.path == ("configuration",) and problem.keyword == "required":
-            # The problem of the absent message shows both members.
+            # The problem about the absent message has an example with both members (`_form_of_a_request`).
             continue
         received = _received(body, problem)
         words = problem.message

@@ -32,7 +32,7 @@ HALF_LIFE_SECONDS = 86_400.0
 MOST_REMEMBERED = 10_000
 _DECAY: float = 0.5 ** (NOTE_SECONDS / HALF_LIFE_SECONDS)
 _FULL = 15 / 16
-"""Closing some dealers more than necessary makes it rare."""
+"""The share of the budget that is used after dealers were closed. The rest makes closing rare."""
 _PRELOAD_PAUSE_SECONDS = 0.02
 
 
@@ -72,7 +72,10 @@ class DealerMemory:
     _frozen_loads: int = 0
 
     def close_idle(self, dealers: ServedDealers) -> None:
-        """Closes the least recently used dealers if the budget is exceeded. A request in progress keeps its dealer."""
+        """Closes the least recently used dealers if the budget is exceeded, until _FULL of it is used.
+
+        Then the next dealers have room. A request in progress keeps its dealer.
+        """
         opened = _opened(dealers)
         if sum(dealer.size for dealer in opened) <= self.budget:
             return

@@ -88,7 +88,7 @@ class Dmc12Call:
     async def _answer(self, tool: Dmc12Tool, arguments: Any) -> Json:
         """Checks the arguments of a tool, and calls it. Raises ToolError."""
         if not isinstance(arguments, dict):
-            raise ToolError("VALIDATION_FAILED", "The arguments of a tool are an object.")
+            raise ToolError("VALIDATION_FAILED", "The arguments of the tool must be a JSON object.")
         if tool is DEAL_HANDOFF and arguments.get("customer_consent") is not True:
             raise ToolError("CONSENT_REQUIRED", "customer_consent must be true: the customer's own consent.")
         if problems := tool.problems(arguments):

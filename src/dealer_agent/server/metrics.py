@@ -67,7 +67,7 @@ FAMILIES: dict[str, Family] = {
     REQUESTS: Family(
         "counter",
         "Answered requests of the bindings. code is OK or the code of the error; skill is unknown for a request that "
-        "was refused before its skill was known; caller is its class: anonymous, token, signed or issued.",
+        "was refused before its skill was known; caller is the sender's class: anonymous, token, signed or issued.",
         ("dealer", "skill", "code", "caller"),
     ),
     REQUEST_SECONDS: Family(

@@ -93,7 +93,7 @@ async def answer(incoming: IncomingRequest, receive: Receive) -> HttpResponse:
 
 
 def decode_plain(incoming: IncomingRequest, body: bytes) -> bool:
-    """Decodes a body. Returns whether `answer_plain` can answer it.
+    """Decodes a body into `incoming`. Returns whether `answer_plain` can answer it; if not, `incoming` stays as it was.
 
     This comes before the rate limits, because to decode a small body costs less than to refuse it. An invalid request
     takes the path over ASGI, where the limits come first, so that clients see no difference.
@@ -104,6 +104,7 @@ def decode_plain(incoming: IncomingRequest, body: bytes) -> bool:
     if decoded is None:
         return False
     if decoded[1].skill is INVENTORY_VEHICLE and names_offers(incoming):
+        # The response says whether the vehicle is held, which only the database knows.
         return False
     incoming.body, incoming.decoded, incoming.request = body, decoded, decoded[1]
     return True

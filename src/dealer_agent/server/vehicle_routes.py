@@ -64,7 +64,8 @@ async def _list(request: Request) -> Response:
         raise HTTPException(404) from None
     if query.chosen or query.page > 1:
         return answer_with(_list_document(service, query), request)
-    # The first page, which most people see, is made once for each snapshot of the stock.
+    # The first page, which most people see, is made once for each snapshot. A new snapshot comes with a new
+    # `service.dealer`. The key of `documents` is the function that answers.
     cached = service.documents.get(_list)
     if cached is None or cached[0] is not service.dealer:
         cached = service.documents[_list] = service.dealer, _list_document(service, query)

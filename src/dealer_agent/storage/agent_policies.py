@@ -1,7 +1,7 @@
 """Stores the policies of agents (`callers.policy`), with their history. Rows are only added.
 
-They belong to a dealer, or to ALL_DEALERS: then they are of all dealers of the installation. A change counts as one of
-the tokens, so all processes load it within two seconds (`server.refresh`).
+They belong to a dealer, or to ALL_DEALERS: then they are of all dealers of the installation. A change
+raises the same revision number as a change of tokens, so all processes load it within two seconds (`server.refresh`).
 """
 
 from collections.abc import Iterable

@@ -54,6 +54,11 @@ class AlertState(NamedTuple):
     detail: str = ""
 
     @property
+    def key(self) -> tuple[str, str]:
+        """The condition and the subject: what identifies a state among those of its owner."""
+        return self.condition, self.subject
+
+    @property
     def is_open(self) -> bool:
         """Whether the alert has started and not ended."""
         return self.started_at is not None and self.ended_at is None

@@ -1,4 +1,10 @@
-"""Connects to the database of a URL: one engine reads, one writes durably. All dialect-specific code is here.
+"""Connects to the database of a URL. All dialect-specific code is here:
+
+- `open_engines` makes the engine that reads and the one that writes durably, `writer_engine` that of the lead writer;
+- `begin` begins a transaction of a dealer, and `replace_connections` leaves a server that is lost;
+- `import_lock` makes the imports of a dealer wait for each other;
+- for SQLite, `require_private` refuses a file that other users can read, `check_space` looks for free disk space, and
+  `truncate_log` shortens the write-ahead log.
 
 SQLite: by default, SQLAlchemy leaves a SELECT outside the transaction, and a plain BEGIN fails with "locked" when a
 reader starts to write. So the transaction control of pysqlite is off. Writers begin with BEGIN IMMEDIATE, readers with
