@@ -219,16 +219,27 @@ def test_the_keys_of_the_least_recently_used_sources_of_strangers_leave_first(
     assert left == {"https://pinned.example", "https://2.example", "https://9.example", "https://4.example"}
 
 
-def test_sources_of_settings_are_fetched_at_once_and_stay(store: Store, server: Agent) -> None:
+MAX_AGE = 600
+"""How long the issuers below allow to keep their keys, in seconds."""
+
+
+def asked_issuers(service: Service) -> list[str]:
+    """The issuers that the service asks from now on. Each answers at once, with a key that is good for MAX_AGE."""
+
     async def resolve(source: str, rule: AddressRule, named_rule: AddressRule) -> KeyResponse:
         asked.append(source)
-        return KeyResponse([(b"cache-control", b"max-age=600")], b'{"keys":[{"kid":"1"}]}')
+        return KeyResponse([(b"cache-control", b"max-age=%d" % MAX_AGE)], b'{"keys":[{"kid":"1"}]}')
 
     asked: list[str] = []
-    service = Service(store)
     service.known.resolvers = {"issuer": resolve}
-    service.known.pin(["issuer:https://login.example", f"{server.origin}/jwks.json"])
+    return asked
+
+
+def test_sources_of_settings_are_fetched_before_anybody_asks_for_their_keys(store: Store, server: Agent) -> None:
+    service = Service(store)
+    asked = asked_issuers(service)
     server.body = b'{"keys":[{"kid":"2"}]}'
+    service.known.pin(["issuer:https://login.example", f"{server.origin}/jwks.json"])
     service.work()
     assert asked == ["issuer:https://login.example"]
     assert server.asked == ["/jwks.json"]
@@ -236,7 +247,17 @@ def test_sources_of_settings_are_fetched_at_once_and_stay(store: Store, server: 
         found = service.known.find(source)
         assert found is not None
         assert msgspec.json.decode(found.document) == {"keys": [{"kid": kid}]}
-    service.later = 900
+
+
+def test_keys_of_sources_of_settings_are_fetched_again_before_they_end_although_nobody_asks(store: Store) -> None:
+    service = Service(store)
+    asked = asked_issuers(service)
+    service.known.pin(["issuer:https://login.example"])
+    service.work()
+    service.later = 0.5 * MAX_AGE
+    service.work()
+    assert len(asked) == 1
+    service.later = 0.95 * MAX_AGE
     service.work()
     assert len(asked) == 2
 
