@@ -248,6 +248,10 @@ HOSTILE = "Evil\x1b[2J\x1b]0;title\x07 \u202eMotors\x9b31m"
 """Text that clears a terminal, sets its title, reorders text and colours it."""
 
 
+UNREADABLE = {"vehicle_id": "wrong", "price": HOSTILE}
+"""What makes the second listing of the hostile agent unreadable: its price is not a number."""
+
+
 class _Hostile(BaseHTTPRequestHandler):
     """A dealer agent with hostile text in its card, its answers and its errors. The path /garbage has no JSON."""
 
@@ -286,7 +290,7 @@ class _Hostile(BaseHTTPRequestHandler):
                 "total": 2,
                 "skip": 0,
                 "limit": 20,
-                "vehicles": [vehicle, vehicle | {"vehicle_id": "wrong", "price": HOSTILE}],
+                "vehicles": [vehicle, vehicle | UNREADABLE],
             },
             "inventory.vehicle": {**vehicle, "make": HOSTILE, "description": HOSTILE, "features": [HOSTILE]},
         }.get(name)

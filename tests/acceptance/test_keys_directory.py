@@ -26,12 +26,12 @@ def directory(*words: str | Path, **variables: str) -> subprocess.CompletedProce
     return command_here("keys", "directory", *words, cwd=None, **variables)
 
 
-def made(path: Path) -> Path:
+def new_key(path: Path) -> Path:
     assert directory("--new", path).returncode == 0
     return path
 
 
-def written(*words: str | Path, **variables: str) -> Any:
+def keys_directory(*words: str | Path, **variables: str) -> Any:
     done = directory(*words, "--json", **variables)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -65,7 +65,7 @@ def served(folder: Path, responses: dict[str, tuple[int, dict[str, str], bytes]]
 
 def test_a_new_key_is_private_and_replaces_no_file(tmp_path: Path) -> None:
     file = tmp_path / "agent.pem"
-    found = written("--new", file)
+    found = keys_directory("--new", file)
     assert file.stat().st_mode & 0o777 == 0o600
     assert Signer.from_file(file, ORIGIN).thumbprint == found["thumbprint"]
     before, again = file.read_bytes(), directory("--new", file)
@@ -74,13 +74,13 @@ def test_a_new_key_is_private_and_replaces_no_file(tmp_path: Path) -> None:
 
 
 def test_the_directory_of_several_keys_is_right_as_it_is_written(tmp_path: Path) -> None:
-    keys = [made(tmp_path / name) for name in ("old.pem", "new.pem")]
+    keys = [new_key(tmp_path / name) for name in ("old.pem", "new.pem")]
     responses: dict[str, tuple[int, dict[str, str], bytes]] = {}
     with served(tmp_path, responses) as (origin, trusted):
-        public = written(*keys, "--as", origin, "--write", tmp_path / "public")
+        public = keys_directory(*keys, "--as", origin, "--write", tmp_path / "public")
         content = (tmp_path / "public" / "http-message-signatures-directory").read_bytes()
         responses[PATH] = (200, public["headers"], content)
-        found = written(*keys, "--check", origin, SSL_CERT_FILE=trusted)
+        found = keys_directory(*keys, "--check", origin, SSL_CERT_FILE=trusted)
         assert [each["thumbprint"] for each in found["keys"]] == [
             Signer.from_file(key, ORIGIN).thumbprint for key in keys
         ]
@@ -88,7 +88,7 @@ def test_the_directory_of_several_keys_is_right_as_it_is_written(tmp_path: Path)
         assert found["kept_seconds"] == 24 * 3600
         # A server without our headers is right, too.
         responses[PATH] = (200, {"content-type": MEDIA_TYPE}, content)
-        assert written("--check", origin, SSL_CERT_FILE=trusted)["signature_until"] is None
+        assert keys_directory("--check", origin, SSL_CERT_FILE=trusted)["signature_until"] is None
 
 
 NGINX = """
@@ -122,8 +122,8 @@ https://localhost:{port} {{
 def test_the_settings_for_a_server_serve_the_directory(program: str, tmp_path: Path) -> None:
     binary, port = installed_program(program, program), free_port()
     _, trusted = server_certificate(tmp_path, host="localhost")
-    key, origin = made(tmp_path / "agent.pem"), f"https://localhost:{port}"
-    public = written(key, "--as", origin, "--write", tmp_path / "public")
+    key, origin = new_key(tmp_path / "agent.pem"), f"https://localhost:{port}"
+    public = keys_directory(key, "--as", origin, "--write", tmp_path / "public")
     settings = tmp_path / "settings"
     settings.write_text((NGINX if program == "nginx" else CADDY).format(port=port, folder=tmp_path), "utf-8")
     options: list[str | Path] = (
@@ -133,19 +133,19 @@ def test_the_settings_for_a_server_serve_the_directory(program: str, tmp_path: P
     )
     server = ServerProcess([binary, *options], tmp_path, port)
     try:
-        found = written(key, "--check", origin, SSL_CERT_FILE=str(trusted))
+        found = keys_directory(key, "--check", origin, SSL_CERT_FILE=str(trusted))
     finally:
         server.kill()
     assert found["signature_until"] == public["signature_until"]
 
 
 def test_a_wrong_directory_is_refused_with_what_to_do(tmp_path: Path) -> None:
-    key, other = made(tmp_path / "agent.pem"), made(tmp_path / "other.pem")
+    key, other = new_key(tmp_path / "agent.pem"), new_key(tmp_path / "other.pem")
     responses: dict[str, tuple[int, dict[str, str], bytes]] = {}
     with served(tmp_path, responses) as (origin, trusted):
-        right = written(key, "--as", origin)
+        right = keys_directory(key, "--as", origin)
         document, headers = right["document"].encode(), right["headers"]
-        elsewhere = written(key, "--as", ORIGIN)["headers"]
+        elsewhere = keys_directory(key, "--as", ORIGIN)["headers"]
         cases = [
             ((404, {}, b""), "answered 404"),
             ((302, {"location": f"{origin}/keys"}, b""), "follow no redirect"),
@@ -179,7 +179,7 @@ def test_a_wrong_directory_is_refused_with_what_to_do(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_option_ends_with_code_2(words: list[str], message: str, tmp_path: Path) -> None:
-    files = {"KEY": str(made(tmp_path / "agent.pem")), "NEW": str(tmp_path / "new")}
+    files = {"KEY": str(new_key(tmp_path / "agent.pem")), "NEW": str(tmp_path / "new")}
     done = directory(*(files.get(each, each) for each in words))
     assert done.returncode == 2
     assert message in " ".join(done.stderr.replace("│", " ").split())

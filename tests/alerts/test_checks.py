@@ -264,12 +264,12 @@ def test_a_process_that_lost_its_check_changes_nothing(dealer: Watched) -> None:
 
 
 def test_a_message_that_cannot_be_sent_is_tried_again(dealer: Watched) -> None:
-    dealer.mail.behaviour = one_after_the_other("5xx", "cut", "take")
+    dealer.mail.behaviour = one_after_the_other("fail", "cut", "take")
     dealer.add_delivery(NOW)
     dealer.set_deliveries(state="undeliverable", settled_at=NOW)
     for minute in range(30):
         dealer.check(NOW + minute * MINUTE)
-    assert dealer.mail.did == {"5xx": 1, "cut": 1, "take": 1}
+    assert dealer.mail.did == {"fail": 1, "cut": 1, "take": 1}
     assert len(dealer.subjects()) == len(dealer.posted()) == 1
     by_receiver = {each.receiver: each for each in read(dealer.store, DEALER, list_messages, 10)}
     assert (by_receiver["mail"].state, by_receiver["mail"].attempts) == ("sent", 3)
@@ -277,8 +277,8 @@ def test_a_message_that_cannot_be_sent_is_tried_again(dealer: Watched) -> None:
 
 
 def test_a_message_is_given_up_after_many_attempts(dealer: Watched) -> None:
-    dealer.mail.behaviour = always("5xx")
-    dealer.hook.behaviour = always("4xx")
+    dealer.mail.behaviour = always("fail")
+    dealer.hook.behaviour = always("reject")
     dealer.add_delivery(NOW)
     dealer.set_deliveries(state="undeliverable", settled_at=NOW)
     for number in range(2 * MOST_ATTEMPTS):

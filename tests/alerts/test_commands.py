@@ -72,7 +72,7 @@ def test_a_test_message_goes_to_all_receivers(folder: Path, receivers: tuple[Mai
 
 
 def test_a_test_that_fails_says_why(folder: Path, receivers: tuple[MailReceiver, HttpReceiver]) -> None:
-    receivers[0].behaviour = always("4xx")
+    receivers[0].behaviour = always("reject")
     done = command_here("alerts", "test", "--dir", folder, DEALER_AGENT_ALERTS_SECRET=SECRET)
     assert done.returncode == 1
     assert f"No test was sent to {OWNER}: the mail server refused the mail (550)" in done.stderr

@@ -71,10 +71,10 @@ def test_of_the_processes_of_a_machine_one_sends(dealer: Watched) -> None:
 
 
 def test_a_message_that_cannot_be_sent_is_tried_again(dealer: Watched) -> None:
-    dealer.mail.behaviour = one_after_the_other("5xx", "cut", "take")
+    dealer.mail.behaviour = one_after_the_other("fail", "cut", "take")
     for minute in range(30):
         note(dealer, NOW + minute * MINUTE, works=False)
-    assert dealer.mail.did == {"5xx": 1, "cut": 1, "take": 1}
+    assert dealer.mail.did == {"fail": 1, "cut": 1, "take": 1}
     assert dealer.subjects() == [AWAY]
     assert len(dealer.posted()) == 1
 

@@ -80,7 +80,7 @@ def test_the_signature_is_that_of_the_published_example_of_standard_webhooks() -
 
 def test_a_webhook_that_redirects_gets_no_alert(tmp_path: Path) -> None:
     refusal = b"HTTP/1.1 302 Found\r\nLocation: /leads\r\nContent-Length: 0\r\n\r\n"
-    with receiving_http(HttpReceiver(always("4xx"), refusal=refusal)) as hook:
+    with receiving_http(HttpReceiver(always("reject"), refusal=refusal)) as hook:
         watch = make_watch(tmp_path, NOBODY, hook.url)
         with pytest.raises(NotDelivered, match="answered 302"):
             send(watch, "webhook", AlertMessage("test"), NOW)

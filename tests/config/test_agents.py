@@ -28,7 +28,7 @@ def test_a_section_is_the_policy_of_its_class(tmp_path: Path) -> None:
         '[agents.signed]\nstate = "quarantine"\nleads_a_day = 5\nskills = ["lead.submit"]\n'
         '[agents.anonymous]\nrates = {inventory_search = "1/minute", lead_submit = ""}\n',
     ).agents.policies
-    assert policies["signed"] == Policy("quarantine", frozenset({"lead.submit"}), (), 5)
+    assert policies["signed"] == Policy(state="quarantine", skills=frozenset({"lead.submit"}), rates=(), leads_a_day=5)
     assert policies["anonymous"].rates == (("inventory.search", "1/minute"), ("lead.submit", ""))
     assert policies["token"] == Policy()
 

@@ -134,7 +134,7 @@ def test_the_file_of_an_installation_names_every_section_and_all_its_own_keys() 
 
 
 @MANY_DEALERS
-def test_the_file_of_an_installation_still_loads_with_every_example_uncommented() -> None:
+def test_the_examples_in_the_file_of_an_installation_load_and_are_the_defaults() -> None:
     text = re.sub(r"(?m)^# ?((?:\[+[a-z_0-9.]+\]+|[a-z_0-9]+ = ).*)$", r"\1", installation_toml(URL))
     file = read_installation_file(text.replace('mode = "none"', 'mode = "bearer"'))
     defaults = InstallationFile(installation=file.installation)

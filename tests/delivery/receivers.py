@@ -5,8 +5,8 @@ take     take it and say so
 keep     take it, say so, and read the next request on the same connection (HTTP)
 refuse   drop the connection at once
 hang     say nothing
-4xx      refuse it (HTTP: 422; SMTP: 550)
-5xx      be broken, or busy (HTTP: 500; SMTP: 451)
+reject   refuse the document for good (HTTP: 422; SMTP: 550)
+fail     be broken, or busy (HTTP: 500; SMTP: 451)
 cut      cut the connection in the middle
 die      take it, and cut the connection before saying so
 leave    the same, and accept no connection from then on (HTTP)
@@ -28,7 +28,7 @@ from aiosmtpd.smtp import SMTP, Envelope, Session
 NOBODY = 9
 """A port at which nobody listens, and which no test is given."""
 
-FAILURES = ("refuse", "hang", "4xx", "5xx", "cut", "die")
+FAILURES = ("refuse", "hang", "reject", "fail", "cut", "die")
 Behaviour = Callable[[], str]
 
 
@@ -97,10 +97,10 @@ class HttpReceiver:
                     self.taken.append(posted)
                     writer.write(self.answer)
                     await writer.drain()
-                case "4xx":
+                case "reject":
                     writer.write(self.refusal)
                     await writer.drain()
-                case "5xx":
+                case "fail":
                     writer.write(self.breakage)
                     await writer.drain()
                 case "hang":
@@ -219,7 +219,7 @@ class MailReceiver:
         if what in ("cut", "die", "refuse"):
             assert isinstance(server.transport, asyncio.WriteTransport)
             server.transport.abort()
-        return {"4xx": "550 5.7.1 no", "5xx": "451 4.3.0 later"}.get(what, "250 OK")
+        return {"reject": "550 5.7.1 no", "fail": "451 4.3.0 later"}.get(what, "250 OK")
 
 
 @contextmanager

@@ -66,8 +66,8 @@ class Story(Sending):
         self.told.append(what)
         match what:
             case "try" if self.rows(state="waiting"):
-                self.crm.behaviour = always(self.chance.choice(("take", "4xx", "5xx", "die")))
-                self.mail.behaviour = always(self.chance.choice(("take", "5xx", "die")))
+                self.crm.behaviour = always(self.chance.choice(("take", "reject", "fail", "die")))
+                self.mail.behaviour = always(self.chance.choice(("take", "fail", "die")))
                 before = len(self.crm.taken)
                 self.attempt()
                 self.check_points(before)

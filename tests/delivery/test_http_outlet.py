@@ -166,8 +166,8 @@ def test_a_request_sent_twice_may_have_arrived_even_if_the_second_connection_fai
         ("refuse", "the receiver closed the connection before it answered"),
         ("cut", "the receiver closed the connection before it answered"),
         ("die", "the receiver closed the connection before it answered"),
-        ("4xx", "answered 422"),
-        ("5xx", "answered 500"),
+        ("reject", "answered 422"),
+        ("fail", "answered 500"),
     ],
 )
 def test_every_failure_has_words_of_our_own(receiver: HttpReceiver, what: str, problem: str) -> None:

@@ -124,6 +124,8 @@ def test_the_view_has_the_time_of_submission_that_the_agent_states(
 
 
 HOUR = timedelta(hours=1)
+THE_VISIT, AN_ADDITION = "A1", "E0"
+"""What a delivery can be because of: the id of the visit that `booked` makes, and that of an event of the lead."""
 PROPOSED = {"appointment_id": "A1", "status": "proposed"}
 SLOT = {"start": "2026-03-02T04:30:00-05:00", "end": "2026-03-02T05:30:00-05:00"}
 SLOTS = msgspec.json.encode(PROPOSED | {"proposed_slots": [SLOT]})
@@ -198,15 +200,15 @@ def test_a_visit_that_was_booked_and_moved_in_one_moment_does_not_replace_itself
 @pytest.mark.parametrize(
     ("status", "because_of", "resend", "named"),
     [
-        ("cancelled", "A1", True, True),
-        ("done", "A1", True, True),
-        ("no_show", "A1", True, True),
-        ("cancelled", "E0", True, False),
-        ("confirmed", "A1", True, False),
-        ("cancelled", "A1", False, False),
+        ("cancelled", THE_VISIT, True, True),
+        ("done", THE_VISIT, True, True),
+        ("no_show", THE_VISIT, True, True),
+        ("cancelled", AN_ADDITION, True, False),
+        ("confirmed", THE_VISIT, True, False),
+        ("cancelled", THE_VISIT, False, False),
     ],
 )
-def test_a_lead_that_is_sent_again_after_a_cancellation_names_the_visit(
+def test_a_lead_that_is_sent_again_because_a_visit_has_ended_names_the_visit(
     status: str, because_of: str, resend: bool, named: bool
 ) -> None:
     visit = booked(status, starts_at=TUESDAY, ends_at=TUESDAY + HOUR, cancelled_at=TUESDAY)

@@ -238,7 +238,7 @@ def test_what_goes_to_a_channel_that_is_gone_is_undeliverable_and_says_so(sample
     moved = sample_dealer.take(("Closed Rooftop", "crm"))
     sample_dealer.deliver({CRM: Noting()}, sample_dealer.settled)
     for row in (sample_dealer.row(lead_id), sample_dealer.row(moved)):
-        assert (row.state, row.problem) == ("undeliverable", loops.WRONG_CHANNEL.format(delivery_id=row.delivery_id))
+        assert (row.state, row.problem) == ("undeliverable", f"{loops.WRONG_CHANNEL}{loops.RETRY} {row.delivery_id}")
 
 
 def test_who_has_lost_the_lease_before_it_sends_sends_nothing(sample_dealer: SampleDealer) -> None:

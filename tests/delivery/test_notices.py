@@ -244,7 +244,7 @@ def documents(house: House) -> list[bytes]:
 
 def test_the_document_of_a_waiting_lead_is_encrypted(house: House) -> None:
     house.take()
-    house.crm.behaviour = one_after_the_other("5xx")
+    house.crm.behaviour = one_after_the_other("fail")
     house.attempt()
     waiting = documents(house)
     assert waiting
@@ -253,7 +253,7 @@ def test_the_document_of_a_waiting_lead_is_encrypted(house: House) -> None:
 
 def test_the_document_of_a_sent_lead_is_deleted_from_the_outbox(house: House) -> None:
     house.take()
-    house.crm.behaviour = one_after_the_other("5xx", "5xx", "take")
+    house.crm.behaviour = one_after_the_other("fail", "fail", "take")
     house.attempt()
     assert documents(house)
     house.all()

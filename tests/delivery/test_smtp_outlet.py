@@ -116,8 +116,8 @@ def test_a_line_longer_than_mail_allows_is_encoded_and_comes_out_whole(receiver:
 @pytest.mark.parametrize(
     ("what", "problem", "ails", "permanent"),
     [
-        ("4xx", "the mail server refused the mail (550)", False, True),
-        ("5xx", "the mail server refused the mail (451)", False, False),
+        ("reject", "the mail server refused the mail (550)", False, True),
+        ("fail", "the mail server refused the mail (451)", False, False),
         ("cut", "the mail server cut the connection", True, False),
         ("die", "the mail server cut the connection", True, False),
     ],

@@ -66,7 +66,7 @@ def quick_stop(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def receivers() -> Iterator[dict[str, HttpReceiver]]:
     """One receiver for each dealer, which does what the dealer's name says."""
-    behaviours = {HANGS: "hang", REFUSES: "5xx", WORKS: "take"}
+    behaviours = {HANGS: "hang", REFUSES: "fail", WORKS: "take"}
     with ExitStack() as running:
         yield {
             dealer_id: running.enter_context(receiving_http(HttpReceiver(always(behaviour))))

@@ -131,7 +131,9 @@ base = "price"
 
 
 @pytest.mark.requirement("offer-quote")
-def test_the_total_is_the_sum_of_all_lines_to_the_cent(offering: Offered) -> None:
+def test_a_quote_has_the_tax_of_the_buyers_place_and_a_total_of_all_lines_to_the_cent(
+    offering: Offered,
+) -> None:
     quote = offering(OFFERS + LINES).stranger.quote(vin=ACCORD, zip="84115")
     (tax,) = (line for line in quote["lines"] if line["kind"] == "tax")
     assert (tax["amount"], tax["firm"]) == (2066.25, False)

@@ -138,7 +138,7 @@ def test_the_wheel_says_what_it_is_and_under_which_licence(wheel: zipfile.ZipFil
 
 
 @pytest.fixture(scope="module")
-def store(wheel: zipfile.ZipFile, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def installed_store(wheel: zipfile.ZipFile, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """The folder of the installed wheel, and a dealer's folder that its `init` made."""
     installed, store = tmp_path_factory.mktemp("installed"), tmp_path_factory.mktemp("dealer") / "my-store"
     wheel.extractall(installed)
@@ -156,9 +156,11 @@ def store(wheel: zipfile.ZipFile, tmp_path_factory: pytest.TempPathFactory) -> t
 FILE_NAME = re.compile(r"[\w./-]*\w\.(?:md|txt|toml|keys|db|html|json)\b")
 
 
-def test_the_dealer_toml_of_an_installed_package_refers_only_to_existing_things(store: tuple[Path, Path]) -> None:
+def test_the_dealer_toml_of_an_installed_package_refers_to_existing_things_only(
+    installed_store: tuple[Path, Path],
+) -> None:
     """The file refers to files beside it, to commands that exist, and to web addresses that are examples."""
-    _, folder = store
+    _, folder = installed_store
     text = (folder / "dealer.toml").read_text("utf-8")
     assert {name for name in FILE_NAME.findall(text) if not (folder / name).exists()} == set()
     commands = re.findall(r"`dealer-agent ([a-z -]+)`", text)
@@ -169,9 +171,11 @@ def test_the_dealer_toml_of_an_installed_package_refers_only_to_existing_things(
     assert {host for host in hosts if not host.endswith("example.com")} == set()
 
 
-def test_no_message_of_an_installed_package_refers_to_a_document_that_it_lacks(store: tuple[Path, Path]) -> None:
+def test_no_message_of_an_installed_package_refers_to_a_document_that_it_lacks(
+    installed_store: tuple[Path, Path],
+) -> None:
     """Docstrings may refer to the source. A user who has only the wheel may see every other text."""
-    installed, _ = store
+    installed, _ = installed_store
     named = []
     for path in sorted(installed.rglob("*.py")):
         source = path.read_text("utf-8")

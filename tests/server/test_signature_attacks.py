@@ -25,6 +25,7 @@ from tests.storage.calls import read, write_at
 
 from dealer_agent.callers import Policy
 from dealer_agent.callers import signed as caller_of
+from dealer_agent.callers.policy import QUARANTINED_LEADS_A_DAY
 from dealer_agent.http_signatures.directory import directory_document
 from dealer_agent.http_signatures.signature_base import Component, SignableRequest
 from dealer_agent.http_signatures.signing import RequestSigner, signed_fields
@@ -256,13 +257,19 @@ def test_a_token_and_the_signature_of_another_agent_are_those_of_the_token(opene
 
 
 @pytest.mark.requirement("quarantine-reply", "leads-a-day")
-def test_a_quarantined_agent_is_refused_only_by_its_leads_a_day(opened: Dealership) -> None:
+def test_a_quarantined_agent_is_refused_only_after_its_leads_a_day_like_a_limited_one(opened: Dealership) -> None:
+    """Otherwise the response would say that it is in quarantine."""
     give(opened, HONEST.origin, Policy("quarantine"))
-    give(opened, OTHER.origin, Policy("limit", leads_a_day=20))
+    most = QUARANTINED_LEADS_A_DAY
+    give(opened, OTHER.origin, Policy("limit", leads_a_day=most))
     eventually("the policy holds", lambda: opened.service.policies.of(caller_of(HONEST.origin)).is_quarantined)
-    eventually("the other one, too", lambda: opened.service.policies.of(caller_of(OTHER.origin)).leads_a_day == 20)
-    first, second = ([send_lead(opened, n, signer) for n in range(21)] for signer in (HONEST, OTHER))
-    assert [answer.status_code for answer in first] == [answer.status_code for answer in second] == [200] * 20 + [429]
+    eventually(
+        "the other one, too",
+        lambda: opened.service.policies.of(caller_of(OTHER.origin)).leads_a_day == most,
+    )
+    first, second = ([send_lead(opened, n, signer) for n in range(most + 1)] for signer in (HONEST, OTHER))
+    statuses = [200] * most + [429]
+    assert [answer.status_code for answer in first] == [answer.status_code for answer in second] == statuses
     assert {*error_of(first[-1])["details"]} == {*error_of(second[-1])["details"]}
 
 

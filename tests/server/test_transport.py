@@ -109,7 +109,7 @@ def test_a_body_without_a_declared_size_is_measured_while_reading(dealership: De
     [("/message:send", {"POST"}), ("/rpc", {"POST"}), ("/message:send/", {"POST"})],
 )
 @pytest.mark.requirement("http-405", "same-error-body-everywhere")
-def test_a_wrong_method_is_405_and_the_error_names_the_right_one(
+def test_a_wrong_method_is_405_and_the_header_allow_has_the_right_one(
     dealership: Dealership, method: str, path: str, allowed: set[str]
 ) -> None:
     answer = dealership.request(method, path)

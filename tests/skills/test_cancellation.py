@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
@@ -41,10 +41,19 @@ def lead_of_sam(appointment: dict[str, Any], stock: str | None = "S1", **members
     return lead_with_visit(appointment, stock, **SAM, **members)
 
 
-def waiting_deliveries(intake: IntakeSetup) -> set[tuple[str, ...]]:
-    """What is still to be sent: lead, kind, rooftop, channel, and why."""
+class Waiting(NamedTuple):
+    """A delivery that is still to be sent. `because_of` is the id of an event or a visit, or empty."""
+
+    lead_id: str
+    kind: str
+    rooftop: str
+    channel: str
+    because_of: str
+
+
+def waiting_deliveries(intake: IntakeSetup) -> set[Waiting]:
     waiting = (row for row in intake.deliveries() if row.state == "waiting")
-    return {(row.lead_id, row.kind, row.rooftop, row.channel, row.event_id or "") for row in waiting}
+    return {Waiting(row.lead_id, row.kind, row.rooftop, row.channel, row.event_id or "") for row in waiting}
 
 
 def id_of(answer: dict[str, Any]) -> str:
@@ -90,7 +99,7 @@ def test_a_customer_who_may_not_be_written_to_gets_no_mail(
     drive = intake.take(lead, NOW, LOT)
     intake.all_sent()
     assert intake.cancel_visit(drive, SOON).mailed == frozenset()
-    assert {row[1] for row in waiting_deliveries(intake)} == {"resend"}
+    assert {row.kind for row in waiting_deliveries(intake)} == {"resend"}
 
 
 def test_a_customer_who_revoked_e_mail_since_gets_no_mail(new_intake: OpenIntake) -> None:
@@ -109,7 +118,7 @@ def test_a_customer_who_revoked_e_mail_since_gets_no_mail(new_intake: OpenIntake
         profile=NO_NOTICES,
     )
     assert intake.cancel_visit(drive, SOON).mailed == frozenset()
-    assert {row[1] for row in waiting_deliveries(intake)} == {"resend"}
+    assert {row.kind for row in waiting_deliveries(intake)} == {"resend"}
 
 
 def test_a_customer_who_gave_an_address_later_gets_a_mail(new_intake: OpenIntake) -> None:
@@ -130,7 +139,7 @@ def test_a_visit_can_be_cancelled_without_notifications(new_intake: OpenIntake) 
     assert [one.status for one in intake.visits_of(drive["lead_id"])] == ["cancelled"]
 
 
-def test_a_lead_that_is_to_be_sent_anyway_goes_out_once_with_its_visit_cancelled(new_intake: OpenIntake) -> None:
+def test_a_cancellation_adds_no_delivery_to_a_lead_that_is_still_to_be_sent(new_intake: OpenIntake) -> None:
     intake = new_intake(PROFILE)
     drive = intake.take(lead_of_sam(visit(at("10:00"))), NOW, LOT)
     intake.cancel_visit(drive, SOON)
@@ -145,7 +154,7 @@ def test_the_cancellation_of_a_visit_without_a_time_notifies_the_crm_only(
     asked = intake.take(lead_of_sam(appointment), NOW, LOT)
     intake.all_sent()
     assert intake.cancel_visit(asked, SOON).mailed == frozenset()
-    assert {row[1] for row in waiting_deliveries(intake)} == {"resend"}
+    assert {row.kind for row in waiting_deliveries(intake)} == {"resend"}
 
 
 def test_the_cancellation_of_a_visit_at_another_rooftop_notifies_both_rooftops(new_intake: OpenIntake) -> None:
@@ -154,7 +163,7 @@ def test_the_cancellation_of_a_visit_at_another_rooftop_notifies_both_rooftops(n
     elsewhere = intake.take(lead_of_sam(visit(at("10:00"), "sales"), None), NOW, LOT)
     intake.all_sent()
     intake.cancel_visit(elsewhere, SOON)
-    assert {row[1:4] for row in waiting_deliveries(intake)} == {
+    assert {(row.kind, row.rooftop, row.channel) for row in waiting_deliveries(intake)} == {
         ("resend", "Ridgeline North", "north"),
         ("resend", "Ridgeline South", "south"),
     }
@@ -178,7 +187,7 @@ def test_an_appraisal_ends_with_the_cancelled_visit_that_it_is_part_of(
         (drive["lead_id"], id_of(drive)),
         (appraisal["lead_id"], id_of(appraisal)),
     }
-    resent = [row[0] for row in waiting if row[1] == "resend"]
+    resent = [row.lead_id for row in waiting if row.kind == "resend"]
     assert sorted(resent) == sorted({drive["lead_id"], appraisal["lead_id"]})
 
 
@@ -235,7 +244,7 @@ def test_the_customer_of_an_appraisal_that_moves_with_a_test_drive_is_mailed_bot
     intake.all_sent()
     moved = intake.take(lead_of_sam(visit(at("13:00"))), SOON, LOT)
     later = intake.visits_of(appraisal["lead_id"])[-1]
-    mails = {(row[0], row[4]) for row in waiting_deliveries(intake) if row[1] == "confirm"}
+    mails = {(row.lead_id, row.because_of) for row in waiting_deliveries(intake) if row.kind == "confirm"}
     both = {(drive["lead_id"], id_of(moved)), (appraisal["lead_id"], later.appointment_id)}
     assert mails == (both if confirms else set())
 
@@ -250,7 +259,10 @@ def test_an_appraisal_moves_to_the_rooftop_to_which_the_vehicle_was_brought(new_
     intake.take(lead_of_sam(visit(at("13:00")), "S1"), SOON, brought)
     later = intake.visits_of(appraisal["lead_id"])[-1]
     assert (later.rooftop, later.status) == ("Ridgeline North", "confirmed")
-    assert {row[3] for row in waiting_deliveries(intake) if row[0] == appraisal["lead_id"]} == {"north", "south"}
+    assert {row.channel for row in waiting_deliveries(intake) if row.lead_id == appraisal["lead_id"]} == {
+        "north",
+        "south",
+    }
 
 
 @pytest.mark.both_databases

@@ -105,7 +105,7 @@ def test_a_page_has_the_total_of_the_whole_set(
     assert stock.catalogue.search(Filters(**filters), skip, limit, sort).total == 4
 
 
-def test_a_page_has_the_json_and_the_rows_of_its_listings(lot: MakeLot) -> None:
+def test_a_page_has_the_json_and_the_rows_of_its_listings() -> None:
     """The JSON is made once per snapshot."""
     listing = Listing.of(made("a", price=5), {"lot": "B7"})
     catalogue = Catalogue.build([listing, Listing.of(made("b"))])
