@@ -73,10 +73,8 @@ WRONG_DEALER_SECONDS = 10.0
 STOP_SECONDS = 5.0
 """The time for deliveries in progress when the loop stops."""
 RECORD_AGAIN_SECONDS = 1.0
-WRONG_CHANNEL = (
-    "dealer.toml has no channel of this name any more; add it again under [rooftops.deliver], then type: "
-    "dealer-agent deliveries retry {delivery_id}"
-)
+WRONG_CHANNEL = "dealer.toml does not have this channel any more; add it again under [rooftops.deliver], then type: "
+RETRY = "dealer-agent deliveries retry"
 
 Result = TypeVar("Result")
 
@@ -250,9 +248,8 @@ class DeliveryLoop:
 
     def _may_read(self, dealer_id: str, now: float, again: float) -> bool:
         queue = self._queues.get(dealer_id)
-        return queue is None or now >= max(
-            queue.not_before or 0.0, queue.read_at + again if queue.receivers_due else 0.0
-        )
+        least = queue.read_at + again if queue is not None and queue.receivers_due else 0.0
+        return queue is None or now >= max(queue.not_before or 0.0, least)
 
     def _read_receivers(self, queues: Sequence[DealerQueue], now: float) -> list[tuple[DealerQueue, Exception]]:
         """Reads the due receivers. Returns the dealers that can send nothing, and why. Raises DatabaseFailure."""
@@ -498,5 +495,5 @@ def _lease(tx: Transaction, dealer: DealerOutlets, limits: Mapping[Receiver, int
             if receiver in dealer.outlets:
                 leased.append(delivery)
             else:
-                outbox.give_up(tx, delivery, WRONG_CHANNEL.format(delivery_id=delivery.delivery_id))
+                outbox.give_up(tx, delivery, f"{WRONG_CHANNEL}{RETRY} {delivery.delivery_id}")
     return leased
