@@ -109,7 +109,7 @@ def test_a_dealer_with_other_settings_or_the_host_of_another_is_refused(folder: 
         f"dealers edit --dir {folder} north",
         "dealers.csv, line 4: the dealer south is there without this host: add it with dealer-agent dealers host add "
         f"--dir {folder} south new.example",
-        "dealers.csv, line 4: hosts: cars.north.example belongs to the dealer north",
+        "dealers.csv, line 4: hosts: cars.north.example belongs to the dealer north; delete it in this line",
     ]
 
 

@@ -289,7 +289,10 @@ def test_a_check_that_crashes_or_hangs_is_reported_as_a_problem() -> None:
     (late,) = run_checks([DoctorCheck("hang", hang)], seconds=0.1)
     stopped.set()
     assert late == CheckResult(
-        "hang", "problem", "no result within 0.1 s", "run the command again; see what it waits for"
+        "hang",
+        "problem",
+        "no result within 0.1 s",
+        "run the command again; if there is none again, look at what the check reads: disk, database or network",
     )
     checks = [DoctorCheck(run.__name__, run) for run in (crash, busy, no_file)]
     found = run_checks([*checks, DoctorCheck("fine", lambda: [DoctorFinding("ok", "in order")])], seconds=600)

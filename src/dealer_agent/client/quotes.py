@@ -64,7 +64,7 @@ def verify_quote(quote: Mapping[str, Any], keys: Mapping[str, Any]) -> str:
     except (jwt.PyJWTError, rfc8785.CanonicalizationError, RecursionError) as error:
         raise QuoteNotVerified(f"The signature of the quote is not valid: {str(error)[:200]}") from None
     if signed != content or not _is_canonical(str(quote["signature"])):
-        raise QuoteNotVerified("The quote is not the one that was signed.")
+        raise QuoteNotVerified("The quote is not the one that was signed: do not use it, and ask for another one.")
     return str(found.key_id)
 
 

@@ -107,7 +107,8 @@ def run_checks(checks: Sequence[DoctorCheck], seconds: float) -> list[CheckResul
     ends = time.monotonic() + seconds
     for thread in threads:
         thread.join(max(0.0, ends - time.monotonic()))
-    late = [DoctorFinding("problem", f"no result within {seconds:g} s", "run the command again; see what it waits for")]
+    advice = "run the command again; if there is none again, look at what the check reads: disk, database or network"
+    late = [DoctorFinding("problem", f"no result within {seconds:g} s", advice)]
     return [
         CheckResult(check.name, *finding) for number, check in enumerate(checks) for finding in found.get(number, late)
     ]

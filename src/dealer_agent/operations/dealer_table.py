@@ -103,7 +103,7 @@ def only_missing(table: Path, dealers: Sequence[NewDealer], store: Store) -> lis
                     f"dealer-agent dealers host add {new.dealer_id} {host}"
                 )
             elif owner != new.dealer_id:
-                problems.append(f"line {new.line}: hosts: {host} belongs to the dealer {owner}")
+                problems.append(f"line {new.line}: hosts: {host} belongs to the dealer {owner}; delete it in this line")
         if not is_there:
             missing.append(new)
             continue

@@ -164,14 +164,17 @@ def check_schema(connection: Connection) -> None:
     """Raises SchemaOutdated or SchemaTooNew unless the database has exactly this program's schema."""
     version = _schema_revision(connection)
     if version is None:
-        raise SchemaOutdated("the database is empty: it has to be migrated before it can be used")
+        raise SchemaOutdated("the database is empty: start the service once, or import the inventory")
     if version < FIRST_SCHEMA_VERSION:
         raise SchemaOutdated(
             f"the database has schema {version}, from before the first release, which this version cannot upgrade: "
             "start with a new database"
         )
     if version < SCHEMA_VERSION:
-        raise SchemaOutdated(f"the database has schema {version}, this program needs {SCHEMA_VERSION}: migrate it")
+        raise SchemaOutdated(
+            f"the database has schema {version}, this program needs {SCHEMA_VERSION}: start the service once, which "
+            "upgrades it, or type dealer-agent database prepare"
+        )
     if version > SCHEMA_VERSION:
         raise SchemaTooNew(
             f"the database has schema {version}, written by a newer version; this version knows up to {SCHEMA_VERSION}"
@@ -210,7 +213,8 @@ def prepare_file(url: URL) -> None:
         if not os.access(path, os.W_OK):
             raise DatabaseReadOnly(f"the database file cannot be written ({os.strerror(errno.EACCES)})") from None
     except FileNotFoundError:
-        raise DatabaseUnreachable("the database file cannot be made: its folder does not exist") from None
+        advised = "make the folder, or correct DATABASE_URL"
+        raise DatabaseUnreachable(f"the database file cannot be made: its folder does not exist; {advised}") from None
     except OSError as error:
         raise DatabaseReadOnly(f"the database file cannot be written ({error.strerror})") from None
     deadline = time.monotonic() + BUSY_SECONDS

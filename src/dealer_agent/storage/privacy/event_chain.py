@@ -369,7 +369,7 @@ def check_rows(
         number, computed = row["number"], row_hash(row, end.head, chain)
         problem: str | None
         if number != end.rows + 1:
-            problem = "it is missing" if number > end.rows + 1 else "its number is not the number of an event"
+            problem = "it is missing" if number > end.rows + 1 else "its number is less than 1 or repeated"
         elif row["hash"] != computed:
             problem = "it was changed, or it does not follow the one before"
         elif recorded.get(number, computed) != computed:
