@@ -141,7 +141,7 @@ def texts_of(mails: MailReceiver, words: str = "") -> list[str]:
     return [text for mailed in list(mails.taken) if words in (text := mailed.message.get_content())]
 
 
-def test_a_refused_lead_says_who_refused_it_and_why_and_an_unknown_one_is_named(tmp_path: Path) -> None:
+def test_a_refused_lead_says_why_and_stays_refused_and_unknown_names_decide_nothing(tmp_path: Path) -> None:
     folder = stocked_dealer(tmp_path / "store", SETTINGS)
     succeed_here("agents", "quarantine", "anonymous", "--dir", folder)
     with serving(folder) as running:
@@ -157,8 +157,9 @@ def test_a_refused_lead_says_who_refused_it_and_why_and_an_unknown_one_is_named(
     assert (shown["quarantine"], shown["decided_why"]) == ("refused", "asks for pills")
     assert "asks for pills" in succeed_here("leads", "show", ids[0], "--dir", folder)
     assert sorted(json_of(folder, "leads", "release", "--agent", "anonymous")["released"]) == sorted(ids[1:])
-    wrong = command_here("leads", "release", "--agent", "anonymus", "--dir", folder)
-    assert wrong.returncode == 1
+    misspelt = command_here("leads", "release", "--agent", "anonymus", "--dir", folder)
+    assert misspelt.returncode == 1
+    assert "anonymus" in misspelt.stderr
 
 
 def test_a_mark_is_shown_and_another_one_replaces_it(tmp_path: Path) -> None:

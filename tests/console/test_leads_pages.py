@@ -168,7 +168,11 @@ def test_people_mark_a_lead_and_write_notes_about_it(console: Dealership, signed
     assert "Calls back on Monday" in shown
 
 
-def test_a_delivery_and_a_lead_are_sent_again(console: Dealership, signed_in: SignedIn) -> None:
+def test_a_delivery_is_sent_again_or_tried_again_only_at_its_own_lead(console: Dealership, signed_in: SignedIn) -> None:
+    """The delivery waits, so it can be tried again. Nothing of the lead was sent, so the lead cannot be sent again.
+
+    The other lead has no delivery.
+    """
     sam, lead_id, other = signed_in("sales"), send_lead(console), send_lead(console, first_name="Pat")
     with console.store() as store, store.lock(DEALER) as tx:
         (delivery_id,) = enqueue(tx, lead_id, [NewDelivery("lead", NORTH, "crm")])

@@ -41,9 +41,10 @@ def test_the_key_of_a_secret_never_changes() -> None:
     assert CardSigner(SECRET, KEYS_URL).public_key["kid"] == "K5tgvjYOhFCSrTOASEy9uohd6aOANWWZzDjxFkZWzs8"
 
 
-def test_dealers_and_numbers_have_different_keys_even_with_the_same_secret(
+def test_each_dealer_and_each_key_number_has_a_key_of_its_own_although_the_secret_is_the_same(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
+    """Also if the id and the number of one are the same text as those of another, such as acme-1 1 and acme 11."""
     cipher = Cipher(Keyring((("k-1", bytes(range(1, 33))),), SECRET))
     found = []
     for dealer_id, key_number in (("acme", 1), ("acme", 2), ("acme", 11), ("acme-1", 1), ("other", 1)):

@@ -18,7 +18,7 @@ from dealer_agent.protocol.errors import RateLimited
 from dealer_agent.server import request_memory
 from dealer_agent.server.connection import MOST_HEADERS, BoundedConnection
 from dealer_agent.server.fast_path import REQUEST_BYTES
-from dealer_agent.server.request_memory import RequestMemory
+from dealer_agent.server.request_memory import CONNECTION_BYTES, RETURNED_BYTES, RequestMemory
 
 pytestmark = pytest.mark.requirement("request-memory")
 
@@ -284,17 +284,19 @@ def test_a_client_has_a_number_of_unfinished_requests() -> None:
 
 
 def test_memory_is_returned_to_the_system_once_after_a_flood() -> None:
+    many_connections, few_connections = 3_000, 1
+    assert many_connections * CONNECTION_BYTES >= RETURNED_BYTES
     memory = RequestMemory(100 * MEBIBYTE, 100 * MEBIBYTE)
-    returned: list[int] = []
-    memory._trim = returned.append
+    trims: list[int] = []
+    memory._trim = trims.append
     holder = Held()
-    memory.hold(holder, 20 * MEBIBYTE, None, is_unfinished=True)
-    memory.return_unused(3_000)
-    assert returned == []
+    memory.hold(holder, RETURNED_BYTES, None, is_unfinished=True)
+    memory.return_unused(many_connections)
+    assert len(trims) == 0
     memory.release(holder)
     for _ in range(3):
-        memory.return_unused(3_000)
-    assert returned == [0]
+        memory.return_unused(many_connections)
+    assert len(trims) == 1
     for _ in range(3):
-        memory.return_unused(1)
-    assert returned == [0, 0], "connections without requests take memory too"
+        memory.return_unused(few_connections)
+    assert len(trims) == 2, "connections without requests take memory too"

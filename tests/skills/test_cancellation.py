@@ -90,6 +90,7 @@ def test_a_cancellation_notifies_crm_staff_and_customer(new_intake: OpenIntake) 
         ),
         (True, {"customer": customer(phone="+12025550123")}),
     ],
+    ids=["the dealer confirms nothing by mail", "no consent to mail", "no address"],
 )
 def test_a_customer_who_may_not_be_written_to_gets_no_mail(
     new_intake: OpenIntake, confirms: bool, members: dict[str, Any]

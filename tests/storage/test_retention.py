@@ -116,13 +116,14 @@ def test_a_deletion_from_the_access_log_adds_an_entry_to_it(store: Store) -> Non
 
 def test_only_a_bounded_number_of_the_newest_refusals_is_kept(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Strangers cause them, as often as they like."""
+    stored, kept = 4000, 2500
     retention = import_module("dealer_agent.storage.privacy.erasure")
-    statement = retention.READ_OLDEST_KEPT.offset(None).offset(2499)
-    monkeypatch.setattr(retention, "READ_OLDEST_KEPT", statement)
-    fill(store, "refusals", 4000)
-    assert purged(store, TUESDAY).refusals == 1500
+    monkeypatch.setattr(retention, "READ_OLDEST_KEPT", retention.READ_OLDEST_KEPT.offset(None).offset(kept - 1))
+    fill(store, "refusals", stored)
+    assert purged(store, TUESDAY).refusals == stored - kept
     with store.read(DEALER) as tx:
-        assert tx.connection.execute(text("SELECT min(at) FROM refusals")).scalar() == microseconds(MONDAY) + 1500
+        oldest = tx.connection.execute(text("SELECT min(at) FROM refusals")).scalar()
+    assert oldest == microseconds(MONDAY) + stored - kept, "`fill` adds a row for each microsecond after MONDAY"
 
 
 @pytest.mark.parametrize("table", ["idempotency", "refusals", "accesses"])
