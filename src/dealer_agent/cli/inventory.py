@@ -191,7 +191,8 @@ def _end_as_child(code: int, folder: DealerFolder, how_of: "Callable[[OpenDealer
                 record_unreadable(dealer.store, dealer.profile, refused, how)
             raise refused
     if code < 0:
-        fail(f"The import was ended by signal {-code}. Is there enough memory? Run it again.", 128 - code)
+        advice = "If nobody stopped it, the machine may have too little memory: free some, and run the command again."
+        fail(f"The import was ended by signal {-code}. {advice}", 128 - code)
     raise typer.Exit(code)
 
 

@@ -110,6 +110,7 @@ def _take(file: Path, incoming: Path) -> Path:
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise FeedSourceError(
-            f"the file {file.name} cannot be moved out of its folder: {error.strerror}; allow this user to write there"
+            f"the file {file.name} cannot be moved out of its folder: {error.strerror}; allow the user "
+            "that runs this program to write there"
         ) from None
     return taken

@@ -142,9 +142,24 @@ CHECKS = (
         1,
     ),
     FeedCheck("unfinished_texts", 0.05, "warn", "{count} of {total} units have texts with the marks of a template.", 2),
-    FeedCheck("values_shared", 0.3, "warn", "{member}: {count} of {total} units have that of another model.", 8),
-    FeedCheck("values_filled_down", 0.1, "warn", "{member}: {count} of {total} continue the row before.", 5),
-    FeedCheck("rows_refused", 0.1, "warn", "{count} of {total} rows name no unit."),
+    FeedCheck(
+        "values_shared",
+        0.3,
+        "warn",
+        "{member}: {count} of {total} units have the value of a unit of another model. Correct them at the source.",
+        8,
+    ),
+    FeedCheck(
+        "values_filled_down",
+        0.1,
+        "warn",
+        "{member}: {count} of {total} are the number of the row before, plus 1, as when a spreadsheet fills a column. "
+        "Export the file again, and do not save it with a spreadsheet program.",
+        5,
+    ),
+    FeedCheck(
+        "rows_refused", 0.1, "warn", "{count} of {total} rows are left out, because no unit can be read from them."
+    ),
     FeedCheck("rows_repeated", 0.2, "warn", "{count} of {total} rows repeat another row."),
     FeedCheck("rooftops_unknown", 0.2, "warn", "{count} of {total} units name no rooftop of dealer.toml."),
     FeedCheck("rooftop_empty", None, "warn", "{rooftop}: the file has no units of this rooftop.", 1),
