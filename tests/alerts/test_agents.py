@@ -102,9 +102,13 @@ def test_an_agent_whose_leads_are_bad_is_proposed_with_numbers_and_nothing_is_do
     assert read_at(NOW, dealer.store, DEALER, list_policies) == []
 
 
-def test_nothing_is_proposed_above_another_threshold_or_for_an_agent_in_quarantine(dealer: Watched) -> None:
+def test_nothing_is_proposed_below_the_threshold_of_the_settings_or_for_an_agent_with_a_policy(
+    dealer: Watched,
+) -> None:
+    """The agent has 30 percent bad leads, for which it is proposed otherwise: see the test before."""
     bad_leads(dealer)
     do_jobs(dealer.store, watch_with(dealer, propose_quarantine_percent=31), NOW)
+    assert dealer.mail.taken == []
     write_at(NOW, dealer.store, DEALER, set_policy, AGENT, Policy("block"), actor="kim")
     do_jobs(dealer.store, watch_with(dealer), NOW + 2 * MINUTE)
     assert dealer.mail.taken == []

@@ -96,7 +96,7 @@ def test_the_alert_can_be_switched_off(dealer: Watched) -> None:
     assert dealer.subjects() == []
 
 
-@pytest.mark.parametrize("minutes", [3, 99])
+@pytest.mark.parametrize("minutes", [3, 99], ids=["for three minutes", "always"])
 def test_a_file_that_cannot_be_made_for_some_minutes_costs_no_message(dealer: Watched, minutes: int) -> None:
     (dealer.folder / FILE).mkdir()
     alert = DatabaseAlert(dealer.store, dealer.watch(machine=True))

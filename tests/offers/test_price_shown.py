@@ -110,7 +110,9 @@ def test_a_vehicle_without_a_price_has_no_lines(open_dealership: OpenDealership)
     assert "Price in lines" not in text_of(opened, vehicle_id="stock-t-003")
 
 
-def test_without_lines_nothing_changes(open_dealership: OpenDealership) -> None:
+def test_only_price_lines_change_the_page_of_a_vehicle_and_nothing_changes_the_skills(
+    open_dealership: OpenDealership,
+) -> None:
     usual, empty, full = (open_dealership(NO_LIMITS + more) for more in ("", '[pricing]\ncurrency = "EUR"\n', LINES))
     path = address_of(usual, vin=ACCORD)
     assert usual.get(path).text == empty.get(path).text != full.get(path).text
