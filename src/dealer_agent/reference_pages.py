@@ -1,4 +1,7 @@
-"""Reads the reference pages of the documentation, which the package contains, and the tables of settings in them."""
+"""Reads the reference pages of the documentation, which the package contains, and the tables of settings in them.
+
+The help of commands and the settings page of the console show them. A table of dealers gets its columns from them.
+"""
 
 import re
 from functools import cache

@@ -1,7 +1,8 @@
 """Books visits: chooses a time, ends the visits that are replaced, and occupies places and vehicles.
 
 A rooftop can have several visits in the same quarter of an hour; each of them has a *place*. A test drive also takes
-its vehicle for its quarters, which no second drive can have.
+its vehicle for its quarters, which no second drive can have. An appraisal at the time of the customer's test drive is
+a *part* of it: both share one place.
 
 A decision and its storing are two steps, because the row of the lead must exist before that of the visit. If two
 processes choose the same place, its primary key makes one of the jobs run again.
