@@ -114,8 +114,8 @@ class _Run:
     def __post_init__(self) -> None:
         units = [msgspec.json.decode(listing.json) for listing in stock(UNITS)]
         vins = [unit["vin"] for unit in units if "vin" in unit]
-        self._leads = lead_requests(vins, datetime.now(UTC))
-        found = (each for each in asks(MIX, units, 2 * LEADS) if each.skill == SEARCH and each.status == OK)
+        self._leads = lead_requests(vins, datetime.now(UTC), 3 * LEADS)
+        found = (each for each in asks(MIX, units, 8 * LEADS) if each.skill == SEARCH and each.status == OK)
         # A rooftop has another name at each dealer.
         self._searches = (each for each in found if b'"rooftops"' not in each.body)
 
@@ -151,7 +151,7 @@ class _Run:
         alone = self._steady(what, rate)
         self.say(f"{what} beside a flood of {FLOOD_CONNECTIONS} connections")
         path = self.folder / "requests"
-        flood = self._requests(what, LEADS // 3, [FLOODED])
+        flood = self._requests(what, 2 * LEADS, [FLOODED])
         write_requests(path, flood)
         with ThreadPoolExecutor(1) as threads:
             flooding = threads.submit(
