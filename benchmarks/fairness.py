@@ -24,7 +24,7 @@ from tests.storage.databases import own_postgresql, with_system_folders
 from tests.storage.service_role import prepared_schema
 
 from benchmarks.buyers import MIX, Ask, asks
-from benchmarks.lead_requests import LEADS, lead_requests
+from benchmarks.lead_requests import LEADS, MOST_LEADS, lead_requests
 from benchmarks.many_dealers import prepare, write_installation
 from benchmarks.platform_clients import a_client_of_each_worker, load_all, posts
 from benchmarks.servers import Server, ask, installation
@@ -114,8 +114,8 @@ class _Run:
     def __post_init__(self) -> None:
         units = [msgspec.json.decode(listing.json) for listing in stock(UNITS)]
         vins = [unit["vin"] for unit in units if "vin" in unit]
-        self._leads = lead_requests(vins, datetime.now(UTC), 3 * LEADS)
-        found = (each for each in asks(MIX, units, 8 * LEADS) if each.skill == SEARCH and each.status == OK)
+        self._leads = lead_requests(vins, datetime.now(UTC), MOST_LEADS)
+        found = (each for each in asks(MIX, units, 4 * LEADS) if each.skill == SEARCH and each.status == OK)
         # A rooftop has another name at each dealer.
         self._searches = (each for each in found if b'"rooftops"' not in each.body)
 
@@ -151,7 +151,7 @@ class _Run:
         alone = self._steady(what, rate)
         self.say(f"{what} beside a flood of {FLOOD_CONNECTIONS} connections")
         path = self.folder / "requests"
-        flood = self._requests(what, 2 * LEADS, [FLOODED])
+        flood = self._requests(what, LEADS, [FLOODED])
         write_requests(path, flood)
         with ThreadPoolExecutor(1) as threads:
             flooding = threads.submit(

@@ -10,13 +10,14 @@ from dealer_agent.protocol.skill import SKILL_BY_ID
 from dealer_agent.protocol.vocabulary import proto
 
 AREAS = ("202", "203", "205", "206", "207", "208", "209", "210", "212", "213")
-LEADS = 30_000
+MOST_LEADS = 10_000 * len(AREAS)
+LEADS = 60_000
 """More than one round of a database sends, so no customer sends twice."""
 VISITS = ("test_drive", "sales", "service", "phone_call")
 
 
 def lead_requests(vins: Sequence[str], now: datetime, count: int = LEADS) -> Iterator[bytes]:
-    """So many requests, at most 100,000.
+    """So many requests, at most MOST_LEADS.
 
     Every lead has an idempotency key. Every third asks for a visit, each at another time of the next weeks.
     """
