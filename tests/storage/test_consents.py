@@ -165,9 +165,7 @@ SET_BACK = """
         ),
         pytest.param(["DELETE FROM consent_events WHERE number = 3"], 3, "missing", id="removed in the middle"),
         pytest.param(["DELETE FROM consent_events WHERE number = 1"], 1, "missing", id="the first removed"),
-        pytest.param(
-            ["UPDATE consent_events SET number = 0 WHERE number = 1"], 1, "not the number", id="a wrong number"
-        ),
+        pytest.param(["UPDATE consent_events SET number = 0 WHERE number = 1"], 1, "less than 1", id="a wrong number"),
         pytest.param([DROP_LAST], 5, "there were 5", id="removed at the end"),
         pytest.param([DROP_LAST, SET_BACK], 5, "not the one that was written", id="cut off, and the count set back"),
         pytest.param([SET_BACK], 6, "should end after event 4", id="the count set back alone"),
