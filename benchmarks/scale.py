@@ -18,7 +18,8 @@ from benchmarks.servers import Memory, dealer_agent
 from benchmarks.wire import write_stock
 from benchmarks.wrk import Load, measure, median_load, write_requests
 
-CONNECTIONS = 32
+CONNECTIONS = 8
+"""More at full load, from one address, would be an overload, in which a process refuses some of them."""
 WORKERS = (1, 2)
 
 
