@@ -201,7 +201,10 @@ def open_small_store(installation: Installation, connections: int) -> Store:
 
 
 def url_for_changes(installation: Installation) -> str:
-    """The URL of the database for changes of dealers: that of DATABASE_ADMIN_URL, if it is set. Raises StorageError."""
+    """The URL of the database for changes of dealers: that of DATABASE_ADMIN_URL, if it is set. Raises StorageError.
+
+    On PostgreSQL, the role of the service may not change dealers. SQLite has no roles.
+    """
     url, admin_url = installation.database_url, os.environ.get(ADMIN_VARIABLE)
     if not admin_url or is_sqlite(url):
         return url
