@@ -60,7 +60,8 @@ class RequestMemory:
 
     A client has at most `most_requests` unfinished requests. Without this limit, one client of a trusted proxy could
     use up the connections of the process with requests that take no memory.
-    `held` is the number of bytes now. `refused` counts the requests for which there was no room.
+    `held` is the number of bytes now. `refused` counts the requests for which there was no room, and those that were
+    given up for others.
     """
 
     def __init__(self, most: int, most_per_client: int, most_requests: int = sys.maxsize) -> None:
@@ -91,7 +92,7 @@ class RequestMemory:
         `client` has a share; None has none. Only what is unfinished may be given up later.
         """
         self._subtract(holder)
-        if not size or not self._has_room(holder, size, client, is_unfinished=is_unfinished):
+        if not size or not self._make_room(holder, size, client, is_unfinished=is_unfinished):
             self._unfinished.pop(holder, None)
             return not size
         self._sizes[holder] = client, size
@@ -142,8 +143,8 @@ class RequestMemory:
         finally:
             _take(self._unknown, name, 1)
 
-    def _has_room(self, holder: Holder, size: int, client: str | None, *, is_unfinished: bool) -> bool:
-        """Whether `size` more bytes may be held. Gives up the oldest incomplete requests to make room."""
+    def _make_room(self, holder: Holder, size: int, client: str | None, *, is_unfinished: bool) -> bool:
+        """Gives up the oldest unfinished requests until `size` more bytes may be held. False if they may not."""
         if client is not None and (
             self._of_clients.get(client, 0) + size > self._most_per_client
             or (is_unfinished and self._requests[client] >= self._most_requests)
