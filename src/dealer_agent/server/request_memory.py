@@ -1,5 +1,5 @@
 """The bytes of requests that a process holds: one budget, and a share of it for each client
-(docs/protocol.md#request-memory). Another budget is for the responses that clients do not read.
+(docs/protocol.md#request-memory). Another budget is for the responses that clients do not read. Each is a `HeldBytes`.
 
 A connection holds bytes while a request is incomplete, and while requests wait. Each such limit is small, but thousands
 of connections together are not. If the budget is used up, the unfinished request that began first is given up: slow
@@ -33,19 +33,19 @@ def no_memory() -> RateLimited:
     return RateLimited(RETRY_SECONDS, because="The service holds too many unfinished requests.", closes=True)
 
 
-def memory_of(settings: ServiceSettings) -> "RequestMemory":
+def memory_of(settings: ServiceSettings) -> "HeldBytes":
     """The budget and the share of the settings."""
-    return RequestMemory(
+    return HeldBytes(
         settings.request_memory_mib << 20,
         settings.request_memory_mib_per_address << 20,
         settings.max_connections_per_address,
     )
 
 
-def unread_memory_of(settings: ServiceSettings) -> "RequestMemory":
+def unread_memory_of(settings: ServiceSettings) -> "HeldBytes":
     """The budget for responses that clients do not read. Clients have no share: a fast one may ask for much at once."""
     most = settings.request_memory_mib << 20
-    return RequestMemory(most, most)
+    return HeldBytes(most, most)
 
 
 class Holder(Protocol):
@@ -55,7 +55,7 @@ class Holder(Protocol):
         """Refuses the unfinished request of the connection, or aborts it, and forgets its bytes."""
 
 
-class RequestMemory:
+class HeldBytes:
     """Counts the bytes that connections hold: at most `most`, and `most_per_client` for each client.
 
     A client has at most `most_requests` unfinished requests. Without this limit, one client of a trusted proxy could
