@@ -56,7 +56,10 @@ def owner_of(installation: Installation) -> str:
 
 @dataclass
 class OpenInstallation:
-    """An installation whose database is open. Threads may share it. `enabled` has the dealers of the last `read`."""
+    """An installation whose database is open. Threads may share it.
+
+    `enabled` has the dealers of the last `read_dealers`.
+    """
 
     installation: Installation
     store: Store
@@ -71,15 +74,15 @@ class OpenInstallation:
         """The number of enabled dealers."""
         return len(self.enabled)
 
-    def read(self) -> EnabledDealers:
+    def read_dealers(self) -> EnabledDealers:
         """The dealers that are enabled now. Raises StorageError, also if the database does not isolate them."""
-        found = self._read_dealers()
+        found = self._find_enabled()
         if len(found.dealers) > 1 and (problem := self.store.isolation_problem()):
             raise NotIsolated(problem)
         self.enabled = frozenset(dealer.dealer_id for dealer in found.dealers)
         return found
 
-    def _read_dealers(self) -> EnabledDealers:
+    def _find_enabled(self) -> EnabledDealers:
         """The enabled dealers and their hosts. A folder with one dealer has no table of them."""
         # Imported here: few commands need the statements about the dealers of an installation.
         from dealer_agent.storage.installation.dealer_registry import RegisteredDealer, all_dealers, all_hosts
