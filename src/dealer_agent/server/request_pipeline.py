@@ -231,7 +231,7 @@ def _check_offer(incoming: IncomingRequest) -> None:
     """Refuses a lead that names a quote or a hold, unless it names the offers extension and the dealer has it."""
     payload = incoming.request.payload
     if isinstance(payload, LeadSubmitRequest) and payload.offer is not UNSET and not names_offers(incoming):
-        words = f"is only for a request that names the extension {OFFERS_EXTENSION} in A2A-Extensions"
+        words = f"needs the offers extension: add {OFFERS_EXTENSION} to the header A2A-Extensions, or omit `offer`"
         raise validation_error([Problem(("offer",), words, "additionalProperties")], "payload")
 
 
