@@ -259,9 +259,7 @@ def test_no_lead_of_a_group_is_answered_when_the_connection_breaks_and_the_next_
         writer.close()
 
 
-def test_groups_of_two_processes_with_the_same_dealers_never_wait_for_each_other_in_a_ring(
-    database_url: str, store: Store
-) -> None:
+def test_groups_of_two_processes_with_the_same_dealers_never_deadlock(database_url: str, store: Store) -> None:
     with Store.open(database_url, CIPHER) as other:
         writers = (store.lead_writer(), other.lead_writer())
         guards = [
