@@ -202,7 +202,8 @@ class LeadTransaction:
         own = None if own_id is None else stored_leads.get_lead(tx, own_id)
         if own is not None and max(len(own.events), len(own.consents)) < MOST_ADDITIONS:
             return own.lead.lead_id, self._add_to(own, accepted, vehicle)
-        first_id = stored_leads.find_duplicate(tx, lead.contacts, vehicle, since, stored_leads.FIND_SHOWN)
+        find_shown = stored_leads.FIND_DUPLICATE_SHOWN_TO_STAFF
+        first_id = stored_leads.find_duplicate(tx, lead.contacts, vehicle, since, find_shown)
         return self._store_new(accepted, vehicle, first_id)
 
     def _refuse_withdrawn(self, grant: Grant) -> None:

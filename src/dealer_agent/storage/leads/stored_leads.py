@@ -49,7 +49,7 @@ _DUPLICATE = (
     .limit(1)
 )
 FIND_DUPLICATE = Prepared(_DUPLICATE)
-FIND_SHOWN = Prepared(_DUPLICATE.where(shown_to_staff(leads)))
+FIND_DUPLICATE_SHOWN_TO_STAFF = Prepared(_DUPLICATE.where(shown_to_staff(leads)))
 
 
 @cache
@@ -206,7 +206,7 @@ def find_duplicate(
     """The first lead since `since` with any of `contacts` and the same vehicle, or without a vehicle in both.
 
     `contacts` are contact points (normalised) or senders. It never finds a lead whose customer is erased. With
-    FIND_SHOWN, it finds none that waits in quarantine or was refused there.
+    FIND_DUPLICATE_SHOWN_TO_STAFF, it finds none that waits in quarantine or was refused there.
     """
     vehicle_keys = _vehicle_keys(tx, vehicle_key)
     rows = [
