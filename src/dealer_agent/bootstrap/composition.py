@@ -29,11 +29,11 @@ from dealer_agent.privacy.key_rotation import InstallationKeys, KeyRotation, cha
 from dealer_agent.protocol.vocabulary import vocabularies_of
 from dealer_agent.server.counting import Counting
 from dealer_agent.server.dealer_memory import DealerMemory, delete_removed_files, memory_budget
+from dealer_agent.server.dealer_opener import DealerOpener
 from dealer_agent.server.limits import BLOCKS, INSTALLATION_BLOCKS, RateLimits
 from dealer_agent.server.log import BufferedLines, configure_logs, end_interval
 from dealer_agent.server.metrics import FOLDER_VARIABLE, WorkerMetrics
 from dealer_agent.server.nonces import CLEAN_SECONDS, FileNonces, StoredNonces
-from dealer_agent.server.opening import DealerOpener
 from dealer_agent.server.refresh import Refresher, flush_logs
 from dealer_agent.server.repeated_steps import RepeatedSteps
 from dealer_agent.server.replica_record import ReplicaRecord, machine_name, settings_hash
