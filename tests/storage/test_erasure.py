@@ -23,7 +23,8 @@ from dealer_agent.storage.deliveries.sent_deliveries import StoredDocument, rene
 from dealer_agent.storage.leads.idempotency import find_idempotent, record_idempotency
 from dealer_agent.storage.leads.lead_writer import LeadWriter
 from dealer_agent.storage.leads.notes import add_note, notes_of
-from dealer_agent.storage.leads.stored_leads import append_to_lead, find_duplicate, find_leads_of, get_lead, record_lead
+from dealer_agent.storage.leads.persons import find_duplicate, find_leads_of
+from dealer_agent.storage.leads.stored_leads import append_to_lead, get_lead, record_lead
 from dealer_agent.storage.leads.visits import busy_quarters, occupy_places, record_visit, visits_of
 from dealer_agent.storage.privacy.accesses import list_accesses, log_access
 from dealer_agent.storage.privacy.consents import record_consent, record_withdrawal_event, verify_chain

@@ -32,13 +32,8 @@ from dealer_agent.storage.deliveries.notices import withdraw
 from dealer_agent.storage.errors import KeyMissing, StorageError, WrongKey
 from dealer_agent.storage.leads.idempotency import find_idempotent, record_idempotency
 from dealer_agent.storage.leads.lead_writer import LeadWriter
-from dealer_agent.storage.leads.stored_leads import (
-    find_duplicate,
-    find_leads_of,
-    get_lead,
-    record_contacts,
-    record_lead,
-)
+from dealer_agent.storage.leads.persons import find_duplicate, find_leads_of
+from dealer_agent.storage.leads.stored_leads import get_lead, record_contacts, record_lead
 from dealer_agent.storage.leads.visits import visits_of
 from dealer_agent.storage.privacy.consents import record_consent, verify_chain
 from dealer_agent.storage.privacy.erasure import dispose, erase_lead

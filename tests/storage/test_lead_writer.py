@@ -24,13 +24,8 @@ from dealer_agent.storage.errors import (
 from dealer_agent.storage.leads.idempotency import find_idempotent
 from dealer_agent.storage.leads.lead_queue import MOST_WAITING
 from dealer_agent.storage.leads.lead_writer import LeadWriter
-from dealer_agent.storage.leads.stored_leads import (
-    CONTACT_HASH,
-    find_duplicate,
-    get_lead,
-    hashes_of,
-    record_refusal,
-)
+from dealer_agent.storage.leads.persons import find_duplicate, hashes_of
+from dealer_agent.storage.leads.stored_leads import CONTACT_HASH, get_lead, record_refusal
 from dealer_agent.storage.stock.stock_import import NEXT_REVISION
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction

@@ -14,7 +14,8 @@ from tests.storage.test_erasure import SAID, disposed, known
 
 from dealer_agent.encryption import Cipher, Keyring
 from dealer_agent.storage.leads.lead_writer import LeadWriter
-from dealer_agent.storage.leads.stored_leads import find_leads_of, get_lead
+from dealer_agent.storage.leads.persons import find_leads_of
+from dealer_agent.storage.leads.stored_leads import get_lead
 from dealer_agent.storage.privacy.consent_evidence import BadEvidence, check_evidence, evidence_of
 from dealer_agent.storage.privacy.consents import verify_chain
 from dealer_agent.storage.privacy.erasure import disposable, erase_lead, newest_proof, proven_events, proven_leads

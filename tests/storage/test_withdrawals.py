@@ -14,7 +14,7 @@ from dealer_agent.encryption import Cipher, Keyring
 from dealer_agent.storage.deliveries.notices import withdraw
 from dealer_agent.storage.errors import WrongKey
 from dealer_agent.storage.leads.lead_writer import LeadWriter
-from dealer_agent.storage.leads.stored_leads import find_leads_of
+from dealer_agent.storage.leads.persons import find_leads_of
 from dealer_agent.storage.privacy.erasure import erase_lead
 from dealer_agent.storage.privacy.reencryption import delete_unused_keys, values_by_key
 from dealer_agent.storage.privacy.withdrawals import withdrawn_since

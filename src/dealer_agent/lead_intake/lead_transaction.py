@@ -47,7 +47,7 @@ from dealer_agent.protocol.responses import DealerContact, LeadStatus
 from dealer_agent.protocol.skill import LeadReceipt
 from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.storage.deliveries.outbox import enqueue
-from dealer_agent.storage.leads import idempotency, stored_leads
+from dealer_agent.storage.leads import idempotency, persons, stored_leads
 from dealer_agent.storage.leads.prepared_statements import Sought
 from dealer_agent.storage.leads.quarantine import quarantine_lead
 from dealer_agent.storage.leads.visits import Booked, booked_visits, visits_of
@@ -92,7 +92,7 @@ def keys_of_lead(tx: Transaction, lead: PreparedLead) -> Sought:
     key = lead.request.idempotency_key
     return {
         idempotency.FINGERPRINT: () if key is UNSET else idempotency.fingerprints_of(tx, lead.key_scope, key),
-        stored_leads.CONTACT_HASH: stored_leads.hashes_of(tx, lead.contacts),
+        stored_leads.CONTACT_HASH: persons.hashes_of(tx, lead.contacts),
         CONTACT_HASH: withdrawal_hashes(tx, lead.contacts),
     }
 
@@ -188,7 +188,7 @@ class LeadTransaction:
         # A withdrawal counts even if all other data of the customer was deleted.
         withdrawn = withdrawn_since(tx, lead.contacts, accepted.grant.granted_at)
         accepted = accepted._replace(withdrawn=withdrawn)
-        if not stored_leads.is_known(tx, lead.contacts):
+        if not persons.is_known(tx, lead.contacts):
             return self._store_new(accepted, vehicle)
         by_events = withdrawn_by_events(tx, lead.contacts, accepted.grant.granted_at)
         accepted = accepted._replace(withdrawn=withdrawn | by_events)
@@ -198,12 +198,12 @@ class LeadTransaction:
         if not window:
             return self._store_new(accepted, vehicle)
         since = tx.now - window
-        own_id = stored_leads.find_duplicate(tx, lead.senders, vehicle, since)
+        own_id = persons.find_duplicate(tx, lead.senders, vehicle, since)
         own = None if own_id is None else stored_leads.get_lead(tx, own_id)
         if own is not None and max(len(own.events), len(own.consents)) < MOST_ADDITIONS:
             return own.lead.lead_id, self._add_to(own, accepted, vehicle)
-        find_shown = stored_leads.FIND_DUPLICATE_SHOWN_TO_STAFF
-        first_id = stored_leads.find_duplicate(tx, lead.contacts, vehicle, since, find_shown)
+        find_shown = persons.FIND_DUPLICATE_SHOWN_TO_STAFF
+        first_id = persons.find_duplicate(tx, lead.contacts, vehicle, since, find_shown)
         return self._store_new(accepted, vehicle, first_id)
 
     def _refuse_withdrawn(self, grant: Grant) -> None:
@@ -212,7 +212,7 @@ class LeadTransaction:
         Leads of other senders are accepted. An error would disclose to anybody who knows a contact point that its owner
         withdrew a consent from this dealer.
         """
-        known = stored_leads.withdrawn_from(self.tx, self.lead.senders, grant.granted_at)
+        known = persons.withdrawn_from(self.tx, self.lead.senders, grant.granted_at)
         if not can_reach(self.lead.customer, (channel for channel in grant.channels if channel not in known)):
             raise consent_was_withdrawn()
 
@@ -365,7 +365,7 @@ class LeadTransaction:
         """
         if not self.lead.is_trusted:
             return ()
-        lead_ids = stored_leads.newest_leads_of(self.tx, self.lead.senders, MOST_LEADS_WITH_VISITS)
+        lead_ids = persons.newest_leads_of(self.tx, self.lead.senders, MOST_LEADS_WITH_VISITS)
         return booked_visits(self.tx, lead_ids, "test_drive")
 
     def _store_visit(self, visit: VisitDecision | None, lead_id: str) -> None:

@@ -19,7 +19,8 @@ from dealer_agent.leads.records import Addition, LeadRecord
 from dealer_agent.leads.statuses import WAITING, Mark
 from dealer_agent.protocol.requests import Customer, VehicleOfInterest
 from dealer_agent.storage.deliveries.outbox import State
-from dealer_agent.storage.leads.stored_leads import IS_BEFORE, LIST_LEADS, LIST_QUARANTINED, find_leads_of, leads_in
+from dealer_agent.storage.leads.persons import find_leads_of
+from dealer_agent.storage.leads.stored_leads import IS_BEFORE, LIST_LEADS, LIST_QUARANTINED, leads_in
 from dealer_agent.storage.schema import lead_events, leads, outbox
 from dealer_agent.storage.statements import of_dealer, of_leads, same_lead, shown_to_staff
 from dealer_agent.storage.transaction import Transaction
