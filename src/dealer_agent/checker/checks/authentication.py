@@ -8,6 +8,7 @@ from dealer_agent.checker import forms
 from dealer_agent.checker.card import FetchedCard
 from dealer_agent.checker.check import check, each_of, judge_each
 from dealer_agent.checker.checks.cards import card_of, profile_extensions
+from dealer_agent.checker.checks.lead_defects import lead
 from dealer_agent.checker.exchange import Exchange, dicts
 from dealer_agent.checker.outcome import Skipped, expect, expect_status, has, header, skip_unless, status
 from dealer_agent.checker.reply import code
@@ -62,6 +63,13 @@ async def _(target: Target) -> None:
     expect_status(await _without_token(target, skill_id, no_such_member=1), UNAUTHORIZED)
 
 
+async def _lead_without_token(target: Target) -> Exchange:
+    """The exchange of a lead without the token that the card requires for it."""
+    skip_unless(_declares_token(target, "lead.submit"), "The card requires no token for leads.")
+    payload = lead(target, person="without token")
+    return await target.send_message(target.message(payload), without_token=True)
+
+
 async def _with(target: Target, authorization: str, skill_id: str | None = None) -> Exchange:
     """The exchange of a request with this header, of a skill that needs a token if none is named."""
     return await _without_token(target, skill_id or await _guarded_skill(target), ("Authorization", authorization))
@@ -80,6 +88,7 @@ def _sending(authorization: str) -> Request:
 judge_each(
     {
         "authentication.missing": (_refused_without, status(UNAUTHORIZED)),
+        "authentication.lead": (_lead_without_token, status(UNAUTHORIZED)),
         "authentication.missing-code": (_refused_without, code("AUTH_REQUIRED")),
         "authentication.challenge": (
             _refused_without,

@@ -130,9 +130,20 @@ def _has_known_skill(card: FetchedCard) -> bool | str:
     return not card.skills.isdisjoint(SKILL_BY_ID) or "The card has no skill of the protocol."
 
 
+def _uses_ids_of_protocol(card: FetchedCard) -> bool | str:
+    skip_unless(not card.skills.isdisjoint(SKILL_BY_ID), "The card has no skill of the protocol.")
+    for skill in (each for each in SKILL_BY_ID.values() if each.id not in card.skills):
+        for entry in (each for each in dicts(card.camel.get("skills")) if each.get("id") not in SKILL_BY_ID):
+            modes = entry.get("inputModes")
+            if any(str(mode).lower().endswith(f".{skill.stem}-request+json") for mode in modes or ()):
+                return f"The skill {entry.get('id')!r} has the media type of {skill.id}."
+    return True
+
+
 each_of(
     card_of,
     {
+        "cards.object": lambda card: isinstance(card.exchange.json, dict) or "The card is not a JSON object.",
         "cards.content-type": lambda card: (
             card.exchange.media_type.endswith(("/json", "+json"))
             or f"The content type is {card.exchange.media_type or 'absent'}."
@@ -158,6 +169,7 @@ each_of(
         "cards.skills": _has("skills", dicts),
         "cards.skill-twice": _lists_once(_skills, "id"),
         "cards.skill-known": _has_known_skill,
+        "cards.skill-ids": _uses_ids_of_protocol,
         "cards.cache-control": _header("Cache-Control", lambda value: re.search(r"max-age=\d", value)),
         "cards.etag": _header("ETag", lambda value: re.fullmatch(r'(W/)?"[^"]*"', value)),
         "cards.last-modified": _header("Last-Modified", bool),
@@ -199,7 +211,9 @@ each_of(
     {
         "cards.interface-url": has("url", forms.url),
         "cards.interface-binding": has("protocolBinding", forms.name),
-        "cards.interface-version": has("protocolVersion", lambda version: str(version).split(".")[0] == "1"),
+        "cards.interface-version": has(
+            "protocolVersion", lambda version: forms.text(version) and version.split(".")[0] == "1"
+        ),
     },
 )
 each_of(

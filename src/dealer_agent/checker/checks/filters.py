@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
+from dealer_agent.checker import forms
 from dealer_agent.checker.check import check, check_each, judge_each
 from dealer_agent.checker.differences import LONGEST_WORD, are_clearly_different, tokens
 from dealer_agent.checker.exchange import dicts
@@ -75,6 +76,18 @@ async def _(target: Target) -> None:
     for wanted, other in (("cpo", "used"), ("used", "cpo")):
         returned = {str(each.get("condition")) for each in (await filtered(target, {"condition": [wanted]})).vehicles}
         expect(other not in returned, f"The condition {wanted} finds {other} vehicles.")
+
+
+@check_each({"filter.model-exact": "model", "filter.trim-exact": "trim"})
+async def _(target: Target, name: str) -> None:
+    """A value is searched for with which other values of the stock begin: these must not be found."""
+    words = sorted({each[name] for each in await target.some_listings() if forms.name(each.get(name))})
+    longer = {word: {each for each in words if each.startswith(f"{word} ")} for word in words}
+    for word, others in skip_unless({word: each for word, each in longer.items() if each}, "None begins so.").items():
+        found = next(
+            (each[name] for each in (await filtered(target, {name: [word]})).vehicles if each.get(name) in others), None
+        )
+        expect(found is None, f"The {name} {word} finds {found}.")
 
 
 @check("filter.vehicle-type-absent")

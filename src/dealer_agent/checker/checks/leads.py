@@ -199,6 +199,17 @@ async def _(target: Target) -> None:
     expect(ids[0] != ids[1], "Two leads for different vehicles have one id.", exchange)
 
 
+@check("leads.other-customer")
+async def _(target: Target) -> None:
+    """Two customers ask for the same vehicle."""
+    vehicle = {"vin": (await a_vehicle(target, "first buyer"))["vin"]}
+    leads = [lead(target, person=person, vehicle_of_interest=vehicle) for person in ("first buyer", "second buyer")]
+    first, exchange = [await accepted_or_skip(target, each) for each in leads]
+    second, lead_id = data_of(exchange), data_of(first).get("lead_id")
+    expect(second.get("status") != "duplicate", "The lead of another customer is a duplicate.", exchange)
+    expect(lead_id is None or second.get("lead_id") != lead_id, "Two customers get one `lead_id`.", exchange)
+
+
 # Idempotency keys
 
 
@@ -313,6 +324,15 @@ each_of(_submitted_later, {"idempotency.submitted-at": _same("data.lead_id")})
 async def _conflict(target: Target) -> Exchange:
     await accepted_first(target)
     return await submit(target, keyed(target) | {"message": "Another message with the same key."})
+
+
+@check("idempotency.other-lead")
+async def _(target: Target) -> None:
+    """The dealer may refuse the second lead, or accept it as a new one. Else it is lost."""
+    lead_id = skip_unless(data_of(await accepted_first(target)).get("lead_id"), "The response has no `lead_id`.")
+    exchange = await submit(target, keyed(target) | {"vehicle_of_interest": UNKNOWN_VEHICLE})
+    same = is_answered(exchange) and data_of(exchange).get("lead_id") == lead_id
+    expect(not same, "A lead for another vehicle is answered with the lead that had the key.", exchange)
 
 
 judge_each(

@@ -1,5 +1,7 @@
 """Checks the response of inventory.search: totals, pages, what it repeats of the request, and sorts."""
 
+import json
+from collections import Counter
 from itertools import pairwise
 from typing import Any
 
@@ -137,10 +139,14 @@ async def _small_pages(target: Target, size: int, **members: Any) -> list[str]:
 
 @check("search.pages-differ")
 async def _(target: Target) -> None:
-    """Small pages are read one after the other without a sort."""
+    """Small pages are read one after the other without a sort. The listings were read in the same way."""
     keys = await _small_pages(target, 5)
     twice = next((key for key in keys if keys.count(key) > 1), None)
     expect(twice is None, f"Pages of 5 vehicles have {twice} twice.")
+    # Two vehicles with one id are the subject of `listing.one-vehicle-id`.
+    counts = Counter(json.dumps(each, sort_keys=True) for each in await target.listings())
+    again = next((json.loads(text) for text, count in counts.items() if count > 1), None)
+    expect(again is None, f"Pages of {PAGE} vehicles have {again and key_of(again)} twice.")
 
 
 @check("search.pages-in-order")

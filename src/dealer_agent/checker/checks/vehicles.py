@@ -26,8 +26,9 @@ _RECORD = (
 )
 """The members that the specification names."""
 _ZIP = "37203"
-MOST_DETAILS = 12
-"""How many details are compared with the search, of vehicles of different kinds."""
+MOST_KINDS = 12
+MOST_SPREAD = 20
+"""How many details are compared with the search: of vehicles of different kinds, and spread over the stock."""
 
 
 async def _one(target: Target, member: str) -> Listing:
@@ -47,7 +48,6 @@ async def _listing_and_detail(target: Target) -> tuple[Listing, Listing]:
 
 @check_each(
     {
-        "vehicle.by-vin": ("vin", lambda listing: {"vin": listing["vin"]}),
         "vehicle.by-stock": ("stock", lambda listing: {"stock": listing["stock"]}),
         "vehicle.by-vehicle-id": ("vehicle_id", lambda listing: {"vehicle_id": listing["vehicle_id"]}),
         "vehicle.vin-case": ("vin", lambda listing: {"vin": listing["vin"].lower()}),
@@ -88,12 +88,15 @@ judge_each(
 
 
 async def _different(target: Target) -> list[Listing]:
-    """Available listings with a VIN: the first, the last, and one of each kind of vehicle."""
-    kinds = ("condition", "rooftop", "vehicle_type", "fuel")
+    """Available listings with a VIN: the first, one of each kind of vehicle, others spread over the stock, the last."""
     listings = [each for each in await identified(target, "vin") if each.get("status") == "available"]
     own = [await _one(target, "vin"), *listings]
-    kind = {(each.get("price") is None, *(str(each.get(name)) for name in kinds)): each for each in reversed(own)}
-    return [*list(kind.values())[::-1][:MOST_DETAILS], own[-1]]
+    conditions = {each.get("condition"): each for each in reversed(own)}
+    names = ("condition", "rooftop", "vehicle_type", "fuel")
+    kinds = {(each.get("price") is None, *(str(each.get(name)) for name in names)): each for each in reversed(own)}
+    spread = [own[number * len(own) // MOST_SPREAD] for number in range(MOST_SPREAD)]
+    chosen = [own[0], *conditions.values(), *list(kinds.values())[::-1][:MOST_KINDS], *spread, own[-1]]
+    return list({key_of(each): each for each in chosen}.values())
 
 
 def _difference(listing: Listing, detail: Listing) -> str | None:
@@ -108,6 +111,13 @@ def _difference(listing: Listing, detail: Listing) -> str | None:
                 continue
             return f"{name} of {key_of(listing)} is {value!r} in the search and {detail[name]!r} in the detail."
     return None
+
+
+@check("vehicle.by-vin")
+async def _(target: Target) -> None:
+    for listing in await _different(target):
+        vin = (await target.ask(_SKILL, vin=listing["vin"])).get("vin")
+        expect(vin == listing["vin"], f"The response to the VIN {listing['vin']} has the VIN {vin!r:.100}.")
 
 
 @check("vehicle.same-listing")

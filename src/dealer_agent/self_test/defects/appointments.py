@@ -92,4 +92,16 @@ replies_visit(
     status="confirmed",
     confirmed_window={"start": "2099-01-05T10:00:00Z", "end": "2099-01-05T11:00:00Z"},
 )
+accepts(
+    "appointments.window-confirmed",
+    lambda payload: visit(payload).update(timezone="Etc/UTC"),
+    lambda payload: has_windows(payload) and visit(payload).get("timezone") == "Etc/GMT+3",
+    name="appointments.window-confirmed.in-utc",
+)
+accepts(
+    "appointments.window-confirmed",
+    lambda payload: visit(payload).update(timezone="America/Chicago"),
+    lambda payload: has_windows(payload) and visit(payload).get("timezone") == "Etc/GMT+3",
+    name="appointments.window-confirmed.in-zone-of-dealer",
+)
 replies_visit("appointments.no-time", lambda payload: set(visit(payload)) == {"appointment_type"}, status="confirmed")

@@ -28,6 +28,12 @@ def has_unknown_member(call: Call) -> bool:
 
 
 answers("authentication.missing", with_status(403), NO_TOKEN, token=True)
+answers(
+    "authentication.lead",
+    with_status(403),
+    lambda call: call.skill == "lead.submit" and NO_TOKEN(call),
+    token=True,
+)
 answers("authentication.missing-code", with_code("FORBIDDEN"), NO_TOKEN, token=True)
 answers("authentication.challenge", lambda answer: answer.with_header("www-authenticate", None), NO_TOKEN, token=True)
 answers("authentication.before-payload", with_status(422), has_unknown_member, token=True)

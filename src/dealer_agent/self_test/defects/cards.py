@@ -48,6 +48,11 @@ def without(*names: str) -> Callable[[Any], object]:
     return lambda node: [node.pop(name) for name in names]
 
 
+def skill_of(node: Any, skill_id: str) -> Any:
+    """The entry of a skill."""
+    return next(each for each in node["skills"] if each["id"] == skill_id)
+
+
 def another_interface(url: str, binding: str | None = "GRPC", version: str = "1.0") -> Callable[[Any], object]:
     """Adds an interface, which no check uses."""
     entry = {"url": url, "protocolBinding": binding, "protocolVersion": version}
@@ -99,6 +104,16 @@ card(
 card("cards.only-json-rpc", another_interface(f"{LISTENS_AT}/grpc"), OF_1_1)
 card("cards.same-host", another_interface("http://internal.example/grpc"))
 card("cards.interfaces-answer", another_interface(f"{LISTENS_AT}/nowhere", "JSONRPC"))
+card(
+    "cards.interface-version",
+    lambda node: node["supportedInterfaces"][0].update(protocolVersion=1.0),
+    name="cards.interface-version.number",
+)
+answers(
+    "cards.object",
+    lambda answer: answer.with_body(b"[" + answer.body + b"]"),
+    lambda call: is_card(call, CARD),
+)
 card("cards.capabilities", lambda node: node.update(capabilities=[]))
 card("cards.capabilities-work", lambda node: node["capabilities"].update(streaming=True))
 card("cards.streaming", lambda node: node["capabilities"].update(streaming=True))
@@ -112,6 +127,7 @@ card("cards.skills", lambda node: node.update(skills=[]))
 card("cards.skill-members", lambda node: node["skills"][0].update(tags=[]))
 card("cards.skill-twice", lambda node: node["skills"].append(node["skills"][0]))
 card("cards.skill-known", lambda node: [each.update(id=f"my.{each['id']}") for each in node["skills"]])
+card("cards.skill-ids", lambda node: skill_of(node, "inventory.vehicle").update(id="vehicle.detail"))
 card("cards.skill-modes", lambda node: node["skills"][0].update(outputModes=["text/plain"]))
 card(
     "cards.skills-complete",

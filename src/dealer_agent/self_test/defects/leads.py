@@ -207,6 +207,21 @@ replies("leads.reply-id", pops("lead_id"))
 replies("leads.reply-status", lambda data: data.update(status="ok"))
 replies("leads.reply-dealer", pops("dealer"))
 replies("leads.two-ids", lambda data: data.update(lead_id="lead-1"))
+_buyers: dict[str, str] = {}
+"""The first customer who wanted a vehicle, by its VIN."""
+
+
+@broken("leads.other-customer")
+async def merges_customers(call: Call, agent: Agent) -> AgentResponse:
+    """Calls the lead of a second customer for a vehicle a duplicate."""
+    answer = await agent(call)
+    payload = call.payload if call.skill == "lead.submit" else {}
+    vin = vehicle(payload).get("vin") if "appointment" not in payload else None
+    if vin in (None, UNKNOWN_VIN) or _buyers.setdefault(vin, customer(payload)["email"]) == customer(payload)["email"]:
+        return answer
+    return answer.with_data(lambda data: data.update(status="duplicate"))
+
+
 answers("leads.reply-message", lambda answer: answer.with_reply_payload(pops("message")), lead(is_simple))
 answers(
     "leads.reply-message-length",
@@ -303,6 +318,11 @@ accepts(
     "idempotency.conflict",
     lambda payload: payload.update(message=MESSAGE),
     lambda payload: is_keyed(payload) and payload["message"] != MESSAGE,
+)
+accepts(
+    "idempotency.other-lead",
+    pops("vehicle_of_interest"),
+    lambda payload: is_keyed(payload) and "vehicle_of_interest" in payload,
 )
 answers(
     "idempotency.conflict-status",

@@ -1,10 +1,11 @@
 """Defects for the checks of pages: agents that cut the results of a search into wrong pages, or miscount them."""
 
 from itertools import cycle
+from random import shuffle
 from typing import Any
 
 from dealer_agent.self_test.defect import Agent, AgentResponse, Breaking, Call, Change, broken
-from dealer_agent.self_test.reading import SEARCH, Members, changes, exactly, members_of, reads, refuses
+from dealer_agent.self_test.reading import SEARCH, Members, ask, changes, exactly, members_of, reads, refuses
 
 _BEYOND = {"skip": 10_000_000, "limit": 10}
 _YEARS = {"field": "year", "order": "desc"}
@@ -83,3 +84,15 @@ async def reverses_every_second_page(call: Call, agent: Agent) -> AgentResponse:
     if members_of(call, SEARCH) == {"pagination": {"skip": 0, "limit": 7}} and next(_second):
         return answer.with_data(lambda page: page["vehicles"].reverse())
     return answer
+
+
+@broken("search.pages-differ", name="search.pages-differ.by-chance")
+async def has_no_order(call: Call, agent: Agent) -> AgentResponse:
+    """Cuts each page without a sort from another order of the vehicles."""
+    members, answer = members_of(call, SEARCH), await agent(call)
+    if members is None or "sort" in members or answer.data is None:
+        return answer
+    vehicles = (await ask(call, agent, {**members, "pagination": {"skip": 0, "limit": 100}}))["vehicles"]
+    shuffle(vehicles)
+    start = answer.data["skip"]
+    return answer.with_data(lambda page: page.update(vehicles=vehicles[start : start + page["limit"]]))

@@ -3,7 +3,18 @@
 from typing import Any
 
 from dealer_agent.self_test.defect import Agent, AgentResponse, Call, broken
-from dealer_agent.self_test.reading import VEHICLE, VIN, Chosen, Members, changes, exactly, members_of, reads, refuses
+from dealer_agent.self_test.reading import (
+    STOCK,
+    VEHICLE,
+    VIN,
+    Chosen,
+    Members,
+    changes,
+    exactly,
+    members_of,
+    reads,
+    refuses,
+)
 
 _ELSE = {"vin": "5UXZZZ11X11Z11111", "stock": "ELSE-1", "vehicle_id": "else-1"}
 _UNKNOWN = {"vin": "5UXZZZ00X00Z00000", "stock": "QZXVWK-0", "vehicle_id": "qzxvwk-0"}
@@ -43,6 +54,13 @@ def _louder(listing: dict[str, Any]) -> None:
 
 
 broken("vehicle.same-listing")(changes(VEHICLE, _by("vin"), _louder))
+broken("vehicle.same-listing", name="vehicle.same-listing.condition")(
+    changes(VEHICLE, _by("vin"), lambda listing: listing.get("condition") == "cpo" and listing.update(condition="used"))
+)
+_SOME = {row["vin"] for row in STOCK[7::10]}
+broken("vehicle.by-vin", name="vehicle.by-vin.some")(
+    changes(VEHICLE, lambda members: members.get("vin") in _SOME, lambda listing: listing.update(vin=_ELSE["vin"]))
+)
 broken("vehicle.complete")(changes(VEHICLE, _by("vin"), lambda listing: listing.pop("rooftop")))
 broken("vehicle.vin-case")(
     reads(VEHICLE, lambda members: str(members.get("vin", "")).islower(), lambda _: {"vin": _UNKNOWN["vin"]})
