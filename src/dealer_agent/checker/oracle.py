@@ -213,6 +213,13 @@ def _is_sorted(search: Answered) -> bool | str:
     return True
 
 
+def _is_in_stock(search: Answered) -> bool | str:
+    """Expects that a search without filters found each vehicle, too. Returns True, or what is wrong."""
+    known = {*map(key_of, search.stock.listings or [])} if search.stock.is_complete else {*search.page.keys}
+    more = next((key for key in search.page.keys if key not in known), None)
+    return more is None or f"{shown(search.members)} finds {more}, and a search without filters does not."
+
+
 def _has_values_of_stock(search: Answered) -> bool | str:
     """Expects the same values of each vehicle as in the listings before. Returns True, or what is wrong."""
     stock = {key_of(listing): listing for listing in search.stock.listings or []}
@@ -228,6 +235,7 @@ def _has_values_of_stock(search: Answered) -> bool | str:
 RULES: Mapping[str, Callable[[Answered], bool | str]] = {
     "filters.everywhere": _finds_matching,
     "search.total-everywhere": _finds_all,
+    "search.all-found": _is_in_stock,
     "search.page-everywhere": _is_the_page,
     "sort.everywhere": _is_sorted,
     "search.same-values": _has_values_of_stock,

@@ -9,7 +9,7 @@ from typing import Any
 from dealer_agent.checker import forms
 from dealer_agent.checker.differences import LONGEST_WORD, are_clearly_different, typical_value
 from dealer_agent.checker.exchange import dicts
-from dealer_agent.checker.fields import RANGE_FILTERS, TRUE_FILTERS, WORD_FILTERS
+from dealer_agent.checker.fields import RANGE_FILTERS, TRUE_FILTERS, WORD_FILTERS, is_searchable
 from dealer_agent.checker.outcome import Skipped, expect, skip_unless
 from dealer_agent.checker.target import PAGE, Listing, Target
 
@@ -138,7 +138,8 @@ def range_matches(name: str, end: float, listing: Listing) -> bool | None:
 async def word_of(target: Target, name: str, most: int = PAGE) -> str:
     """A word to filter by, if possible one that at most `most` listings have. Skips the check if the stock has none."""
     member = WORD_FILTERS[name]
-    word = typical_value(member, await target.some_listings(), most)
+    listings = [each for each in await target.some_listings() if is_searchable(member, each.get(member))]
+    word = typical_value(member, listings, most)
     return skip_unless(word, f"No two listings have clearly different values of {member}.")
 
 
@@ -149,7 +150,9 @@ async def two_words_of(target: Target, name: str) -> Case:
     others = [
         each
         for each in await target.listings()
-        if isinstance(each.get(member), str) and are_clearly_different(member, each[member], first)
+        if isinstance(each.get(member), str)
+        and is_searchable(member, each[member])
+        and are_clearly_different(member, each[member], first)
     ]
     second = typical_value(member, others, PAGE // 2) or str(others[0][member])
     words = [first, second]

@@ -9,7 +9,7 @@ from dealer_agent.checker.card import FetchedCard
 from dealer_agent.checker.check import check, each_of, judge_each
 from dealer_agent.checker.checks.cards import card_of, profile_extensions
 from dealer_agent.checker.checks.lead_defects import lead
-from dealer_agent.checker.exchange import Exchange, dicts
+from dealer_agent.checker.exchange import Exchange, at, dicts
 from dealer_agent.checker.outcome import Skipped, expect, expect_status, has, header, skip_unless, status
 from dealer_agent.checker.reply import code
 from dealer_agent.checker.target import JSON_HEADERS, READING_SKILLS, Request, Target
@@ -118,6 +118,22 @@ async def _(target: Target) -> None:
     exchange = await _with(target, f"Bearer {WRONG_TOKEN}", target.reading_skills()[0])
     text = exchange.body.decode("utf-8", "replace") + "".join(value for _, value in exchange.headers)
     expect(WRONG_TOKEN not in text, "The response repeats the token of the request.", exchange)
+
+
+@check("authentication.token-accepted", last=True)
+async def _(target: Target) -> None:
+    """A request of a skill is refused, and another one is answered after it: so the token has not expired.
+
+    A request with a signature may be refused for the signature.
+    """
+    skip_unless(target.token, "The run has no token. Give one with --token.")
+    answered: set[str] = set()
+    for each in reversed(target.posted):
+        skill = str(at(target.asked(each), "type"))
+        has_token = ("authorization", f"Bearer {target.token}") in each.sent
+        if has_token and skill != "None" and "signature-input" not in dict(each.sent):
+            expect(each.status != UNAUTHORIZED or skill not in answered, "The token is refused at times.", each)
+            answered |= set() if each.is_refusal else {skill}
 
 
 @check("authentication.scheme-case")

@@ -1,5 +1,6 @@
 """Checks that both interfaces of a card give the same answers: it asks one of them what the run asked the other."""
 
+from dataclasses import replace
 from typing import Any
 
 from dealer_agent.checker.check import check
@@ -9,7 +10,7 @@ from dealer_agent.checker.oracle import VOLATILE, differ, sort_values
 from dealer_agent.checker.outcome import Failed, expect
 from dealer_agent.checker.reply import data_of, is_answered, refusal_of
 from dealer_agent.checker.searches import key_of, shown
-from dealer_agent.checker.target import LEAD, Target, other_interface
+from dealer_agent.checker.target import LEAD, Target, TargetStock, other_interface
 from dealer_agent.protocol.skill import EXTENSION_SKILLS
 
 MOST_ASKED = 60
@@ -51,6 +52,19 @@ def _difference(one: Exchange, other: Exchange, payload: Any) -> str | None:
     ):
         return "returns different vehicles"
     return None
+
+
+@check("bindings.same-listings")
+async def _(target: Target) -> None:
+    """The listings of both interfaces are compared."""
+    twin = replace(other_interface(target), stock=TargetStock())
+    known, others = [{key_of(each): each for each in await one.listings()} for one in (target, twin)]
+    if target.stock.is_complete and twin.stock.is_complete:
+        missing = min(known.keys() ^ others.keys(), default=None)
+        expect(missing is None, f"Only one of {target.binding} and {twin.binding} lists {missing}.", twin.latest)
+    for key in known.keys() & others.keys():
+        same = not differ(known[key], others[key])
+        expect(same, f"{key} has different values: {target.binding} and {twin.binding}.", twin.latest)
 
 
 @check("bindings.same-answers", last=True)

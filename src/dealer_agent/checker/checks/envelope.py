@@ -108,6 +108,10 @@ async def _(target: Target, judgement: Judgement) -> None:
 judge_each(
     {
         "envelope.reply.data": (_asking("check-data"), lambda found: has("data", forms.an_object)(payload_of(found))),
+        "envelope.reply.no-other-context": (
+            _asking("check-context"),
+            lambda found: has("contextId", forms.one_of("check-context", None))(message_of(found)),
+        ),
         "envelope.reply.context-id": (
             _asking("check-context"),
             lambda found: has("contextId", forms.one_of("check-context"))(message_of(found)),

@@ -1,6 +1,7 @@
 """Checks the members of listings, and inventory.vehicle: one vehicle by VIN, stock number or id."""
 
 from collections.abc import Callable
+from hashlib import sha256
 from typing import Any
 
 from dealer_agent.checker import forms
@@ -27,7 +28,7 @@ _RECORD = (
 """The members that the specification names."""
 _ZIP = "37203"
 MOST_KINDS = 12
-MOST_SPREAD = 20
+MOST_SPREAD = 30
 """How many details are compared with the search: of vehicles of different kinds, and spread over the stock."""
 
 
@@ -94,7 +95,8 @@ async def _different(target: Target) -> list[Listing]:
     conditions = {each.get("condition"): each for each in reversed(own)}
     names = ("condition", "rooftop", "vehicle_type", "fuel")
     kinds = {(each.get("price") is None, *(str(each.get(name)) for name in names)): each for each in reversed(own)}
-    spread = [own[number * len(own) // MOST_SPREAD] for number in range(MOST_SPREAD)]
+    # Chosen by a hash, so that they share nothing: each tenth one could have a number that ends with the same digit.
+    spread = sorted(own, key=lambda each: sha256(str(each["vin"]).encode()).digest())[:MOST_SPREAD]
     chosen = [own[0], *conditions.values(), *list(kinds.values())[::-1][:MOST_KINDS], *spread, own[-1]]
     return list({key_of(each): each for each in chosen}.values())
 

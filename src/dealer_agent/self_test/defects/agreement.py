@@ -238,3 +238,16 @@ broken("facets.no-zero")(
         lambda facets: facets["models"].append({"value": "Edsel", "count": 0}),
     )
 )
+
+
+def _raises_prices(page: dict[str, Any]) -> None:
+    """Adds 500 dollars to each price."""
+    for each in page["vehicles"]:
+        each["price"] = each.get("price", 0) + 500
+
+
+@broken("bindings.same-listings")
+async def has_other_prices(call: Call, agent: Agent) -> AgentResponse:
+    """Has other prices over JSON-RPC."""
+    answer = await agent(call)
+    return answer.with_data(_raises_prices) if call.skill == SEARCH and call.is_rpc else answer

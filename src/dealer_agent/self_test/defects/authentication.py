@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from dealer_agent.self_test.changing import When, answers, calls, with_code, with_status
+from dealer_agent.self_test.changing import When, answers, asks, calls, with_code, with_status
 from dealer_agent.self_test.defect import AgentResponse, Call
 
 WRONG_TOKEN = "not-a-token-0123456789"
@@ -44,6 +44,12 @@ answers(
     "authentication.token-not-repeated",
     lambda answer: answer.with_header("x-received", WRONG_TOKEN),
     WRONG,
+)
+calls(
+    "authentication.token-accepted",
+    lambda call: call.with_header("Authorization", "Bearer of-another-process"),
+    asks("inventory.facets.request", filters={}),
+    token=True,
 )
 answers("authentication.scheme-case", with_status(401), begins("bearer "), token=True)
 

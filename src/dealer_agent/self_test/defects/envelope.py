@@ -113,6 +113,9 @@ broken("envelope.reply.no-kind", name="envelope.reply.no-kind.search")(
 broken("envelope.reply.role", name="envelope.reply.role.vehicle")(
     _of("inventory.vehicle", lambda message: message.update(role="agent"))
 )
+broken("envelope.reply.no-other-context")(
+    _replies(lambda message: "contextId" in message and message.update(contextId="another"))
+)
 broken("envelope.reply.context-id")(_replies(lambda message: message.pop("contextId", None)))
 
 

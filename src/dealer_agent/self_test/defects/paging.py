@@ -77,6 +77,24 @@ async def loses_the_last_vehicle(call: Call, agent: Agent) -> AgentResponse:
 _second = cycle((False, True))
 
 
+@broken("search.same-found")
+async def loses_a_vehicle_every_second_time(call: Call, agent: Agent) -> AgentResponse:
+    """Finds one vehicle less every second time."""
+    answer = await agent(call)
+    if members_of(call, SEARCH) == {"pagination": {"skip": 0, "limit": 100}} and next(_second):
+        return answer.with_data(lambda page: page.update(total=page["total"] - 1, vehicles=page["vehicles"][1:]))
+    return answer
+
+
+broken("search.all-found")(
+    reads(
+        SEARCH,
+        lambda members: not members.get("filters"),
+        lambda members: {**members, "filters": {"vehicle_type": ["car"]}},
+    )
+)
+
+
 @broken("search.same-twice")
 async def reverses_every_second_page(call: Call, agent: Agent) -> AgentResponse:
     """Answers the same search in the opposite order every second time."""
