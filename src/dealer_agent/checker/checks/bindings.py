@@ -13,7 +13,7 @@ from dealer_agent.checker.searches import key_of, shown
 from dealer_agent.checker.target import LEAD, Target, TargetStock, other_interface
 from dealer_agent.protocol.skill import EXTENSION_SKILLS
 
-MOST_ASKED = 60
+MOST_ASKED = 120
 """How many requests of a card are repeated at its other interface."""
 _ALWAYS_NEW = {LEAD, *(skill.request_type for skill in EXTENSION_SKILLS)}
 
@@ -22,7 +22,20 @@ def _requests(target: Target) -> list[dict[str, Any]]:
     """The payloads of the usual requests so far, but leads, and what the extension asks: new quotes and new cursors."""
     bodies = {each.request_body: target.asked(each) for each in target.posted}
     asked = [each for each in bodies.values() if isinstance(at(each, "type"), str) and each["type"] not in _ALWAYS_NEW]
-    return asked[:: len(asked) // MOST_ASKED + 1]
+    # One of each shape, those with few filters first: a defect is often one of a filter, a sort or a type.
+    shapes = {_shape(each): each for each in reversed(asked)}
+    return sorted(shapes.values(), key=lambda each: len(str(each)))[:MOST_ASKED]
+
+
+def _shape(payload: dict[str, Any]) -> str:
+    """The members of a payload and of its objects, with the types of their values, and the sort."""
+
+    def shape(node: Any) -> Any:
+        if not isinstance(node, dict):
+            return type(node).__name__
+        return {name: each if name in ("field", "order") else shape(each) for name, each in sorted(node.items())}
+
+    return f"{payload['type']} {shape(payload)}"
 
 
 def _difference(one: Exchange, other: Exchange, payload: Any) -> str | None:

@@ -15,7 +15,7 @@ from dealer_agent.checker.exchange import Exchange
 from dealer_agent.checker.outcome import Failed, expect, skip_if_failed, skip_unless, status
 from dealer_agent.checker.reply import Refusal, code, data_of, if_refused, is_answered, refusal_of
 from dealer_agent.checker.requirement import requirements
-from dealer_agent.checker.target import Request, Target, drop, put
+from dealer_agent.checker.target import Request, Target, drop, other_interface, put
 
 Lead = dict[str, Any]
 
@@ -284,6 +284,16 @@ MALFORMED_CONSENTS = {
     "consent.text-type": LeadDefect("consent.consent_text", 7),
     "consent.source-agent-type": LeadDefect("consent.source_agent", 7),
 }
+
+
+@check("consent.other-interface")
+async def _(target: Target) -> None:
+    """Another check fails for a consent that both interfaces accept."""
+    twin = other_interface(target)
+    for row in (LeadDefect("consent", ABSENT), LeadDefect("consent.scope", ["marketing"]), _expired):
+        exchange = await _send(row)(target)
+        if exchange.is_refusal:
+            refusal_of(await _send(row)(twin)).expect_code(refusal_of(exchange).code)
 
 
 @check_each({name: (row,) for name, row in MALFORMED_CONSENTS.items()})

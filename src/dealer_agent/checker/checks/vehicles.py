@@ -162,7 +162,7 @@ async def _(target: Target) -> None:
 
 @check("vehicle.same-by-identifier")
 async def _(target: Target) -> None:
-    for listing in (await _different(target))[:2]:
+    for listing in (await _different(target))[:: MOST_SPREAD // 4]:
         for member in ("stock", "vehicle_id"):
             values = [each.get(member) for each in await target.listings()]
             if not forms.name(listing.get(member)) or values.count(listing[member]) > 1:

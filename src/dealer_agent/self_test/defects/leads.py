@@ -274,6 +274,12 @@ answers(
     lead(lambda payload: customer(payload).get("last_name") == 7),
 )
 answers("consent.missing-status", with_status(422), lead(lambda payload: "consent" not in payload))
+calls(
+    "consent.other-interface",
+    lambda call: call.with_payload(lambda payload: payload.update(consent=MAKES_SENSE)),
+    lambda call: call.skill == "lead.submit" and not call.is_rpc and "expires_at" in consent(call.payload),
+    binding="JSONRPC",
+)
 answers("consent.invalid-status", with_status(422), lead(lambda payload: "expires_at" in consent(payload)))
 
 
