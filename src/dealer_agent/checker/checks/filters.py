@@ -11,7 +11,15 @@ from dealer_agent.checker import forms
 from dealer_agent.checker.check import check, check_each, judge_each
 from dealer_agent.checker.differences import LONGEST_WORD, are_clearly_different, tokens
 from dealer_agent.checker.exchange import dicts
-from dealer_agent.checker.fields import EXACT_FILTERS, RANGE_FILTERS, TRUE_FILTERS, WORD_FILTERS, by_id, may_be_unknown
+from dealer_agent.checker.fields import (
+    CLOSED,
+    EXACT_FILTERS,
+    RANGE_FILTERS,
+    TRUE_FILTERS,
+    WORD_FILTERS,
+    by_id,
+    may_be_unknown,
+)
 from dealer_agent.checker.oracle import matcher
 from dealer_agent.checker.outcome import Failed, Skipped, expect, skip_if_failed, skip_unless
 from dealer_agent.checker.reply import answered, rejected
@@ -128,7 +136,7 @@ async def _below_fees(target: Target) -> Case:
 async def _make_and_condition(target: Target) -> Case:
     make = await word_of(target, "make")
     listings = [each for each in await target.listings() if each.get("make") == make]
-    words = [each["condition"] for each in listings if isinstance(each.get("condition"), str)]
+    words = [each["condition"] for each in listings if each.get("condition") in CLOSED["condition"]]
     condition = min(
         skip_unless(words, "No listing has both make and condition."), key=lambda value: (words.count(value), value)
     )

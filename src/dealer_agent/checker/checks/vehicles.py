@@ -301,6 +301,16 @@ async def _(target: Target, member: str) -> None:
     expect(twice is None, f"Two listings have the {member} {twice}.")
 
 
+@check("listing.vin-of-one-vehicle")
+async def _(target: Target) -> None:
+    known: dict[str, Listing] = {}
+    for each in await target.having("vin"):
+        first = known.setdefault(str(each["vin"]), each)
+        for name in ("year", "make", "model"):
+            same = first.get(name) == each.get(name)
+            expect(same, f"{each['vin']} has the {name} {first.get(name)!r} and {each.get(name)!r:.100}.")
+
+
 @check("listing.rooftop-known")
 async def _(target: Target) -> None:
     """The first listing whose rooftop is unknown fails the check."""
