@@ -123,7 +123,7 @@ def read_rows(texts: Mapping[str, str]) -> dict[str, Requirement]:
                 rows[row["id"]] = row
     bases = {name: row.pop("implies") for name, row in rows.items() if "implies" in row}
     for name, row in rows.items():
-        first = [base for base, ids in bases.items() if name not in bases and is_below(name, ids)]
+        first = [base for base, ids in bases.items() if name != base and is_below(name, ids)]
         row["implied_by"] = [*first, *row.get("implied_by", ())]
     return {name: msgspec.convert(row, Requirement) for name, row in rows.items()}
 
