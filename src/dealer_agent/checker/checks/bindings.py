@@ -13,7 +13,7 @@ from dealer_agent.checker.searches import key_of, shown
 from dealer_agent.checker.target import LEAD, Target, TargetStock, other_interface
 from dealer_agent.protocol.skill import EXTENSION_SKILLS
 
-MOST_ASKED = 120
+MOST_ASKED = 100
 """How many requests of a card are repeated at its other interface."""
 _ALWAYS_NEW = {LEAD, *(skill.request_type for skill in EXTENSION_SKILLS)}
 
