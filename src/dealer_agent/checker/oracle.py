@@ -19,6 +19,9 @@ from dealer_agent.checker.searches import Matches, ReadPage, key_of, number_of, 
 from dealer_agent.checker.target import Listing, TargetStock
 from dealer_agent.protocol.vehicle import FIELDS
 
+ESSENTIAL = ("vin", "stock", "vehicle_id", "year", "make", "model", "condition", "price", "mileage", "rooftop")
+"""Members from which a buyer chooses."""
+
 VOLATILE = ("updated_at", "changed_at")
 """Members that may change from answer to answer."""
 
@@ -224,7 +227,11 @@ def _has_values_of_stock(search: Answered) -> bool | str:
     """Expects the same values of each vehicle as in the listings before. Returns True, or what is wrong."""
     stock = {key_of(listing): listing for listing in search.stock.listings or []}
     for vehicle in search.page.vehicles:
-        listing = stock.get(key_of(vehicle), {})
+        listing = stock.get(key_of(vehicle), vehicle)
+        lacking = [name for name in ESSENTIAL if (listing.get(name) is None) != (vehicle.get(name) is None)]
+        if lacking:
+            where = f"{shown(search.members)} or in other searches, and not in both"
+            return f"{lacking[0]} of {key_of(vehicle)} is in {where}."
         for name in listing.keys() & vehicle.keys() - set(VOLATILE):
             if differ(vehicle[name], listing[name]):
                 words = f"{name} of {key_of(vehicle)} is {vehicle[name]!r:.200} in {shown(search.members)}"

@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 from dealer_agent.checker import forms
@@ -56,6 +57,14 @@ async def identified(target: Target, member: str) -> list[Listing]:
     form = forms.vin if member == "vin" else lambda value: forms.name(value) and len(value) <= LONGEST_WORD
     listings = [each for each in await target.having(member) if form(each[member])]
     return skip_unless(listings, f"No listing has a {member} by which it can be asked for.")
+
+
+def spread(listings: Iterable[Listing], member: str, most: int) -> list[Listing]:
+    """Some of the listings that have a text as a member.
+
+    They are chosen by a hash, so that they share nothing: each tenth one could have a number that ends with one digit.
+    """
+    return sorted(listings, key=lambda each: sha256(str(each[member]).encode()).digest())[:most]
 
 
 def key_of(listing: Listing) -> str:
@@ -185,7 +194,11 @@ async def filter_of(target: Target, name: str) -> Case:
         )
         return {name: True}, lambda each: each.get(name) is True
     listings = await identified(target, name)
-    wanted = str(listings[len(listings) // 2][name])
+    return exact_filter(name, str(listings[len(listings) // 2][name]))
+
+
+def exact_filter(name: str, wanted: str) -> Case:
+    """A filter by a VIN or a stock number, and which listings match it."""
 
     def matches(each: Listing) -> bool | None:
         value = each.get(name) or ""

@@ -1,6 +1,7 @@
 """Checks tokens: who needs one, what a refusal looks like, and whether the card says the truth about both."""
 
 import re
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -12,6 +13,7 @@ from dealer_agent.checker.checks.lead_defects import lead
 from dealer_agent.checker.exchange import Exchange, at, dicts
 from dealer_agent.checker.outcome import Skipped, expect, expect_status, has, header, skip_unless, status
 from dealer_agent.checker.reply import code
+from dealer_agent.checker.searches import identified
 from dealer_agent.checker.target import JSON_HEADERS, READING_SKILLS, Request, Target
 from dealer_agent.protocol.well_known import PROTECTED_RESOURCE_PATH
 
@@ -63,11 +65,26 @@ async def _(target: Target) -> None:
     expect_status(await _without_token(target, skill_id, no_such_member=1), UNAUTHORIZED)
 
 
-async def _lead_without_token(target: Target) -> Exchange:
-    """The exchange of a lead without the token that the card requires for it."""
-    skip_unless(_declares_token(target, "lead.submit"), "The card requires no token for leads.")
-    payload = lead(target, person="without token")
-    return await target.send_message(target.message(payload), without_token=True)
+async def _of_strangers(target: Target, skill_id: str, **members: Any) -> list[Exchange]:
+    """The exchanges of a request without a token and with a wrong one. None if the card requires no token for it."""
+    if not _declares_token(target, skill_id):
+        return []
+    wrong = ("Authorization", f"Bearer {WRONG_TOKEN}")
+    return [await _without_token(target, skill_id, *headers, **members) for headers in ((), (wrong,))]
+
+
+async def _strangers_read(target: Target) -> list[Exchange]:
+    exchanges = [each for skill_id in target.reading_skills() for each in await _of_strangers(target, skill_id)]
+    if "inventory.vehicle" in target.card.skills:
+        with suppress(Skipped):
+            vin = (await identified(target, "vin"))[0]["vin"]
+            exchanges += await _of_strangers(target, "inventory.vehicle", vin=vin)
+    return skip_unless(exchanges, "The card requires no token.")
+
+
+async def _strangers_submit(target: Target) -> list[Exchange]:
+    members = {name: value for name, value in lead(target, person="stranger").items() if name != "type"}
+    return skip_unless(await _of_strangers(target, "lead.submit", **members), "The card requires no token for leads.")
 
 
 async def _with(target: Target, authorization: str, skill_id: str | None = None) -> Exchange:
@@ -88,7 +105,8 @@ def _sending(authorization: str) -> Request:
 judge_each(
     {
         "authentication.missing": (_refused_without, status(UNAUTHORIZED)),
-        "authentication.lead": (_lead_without_token, status(UNAUTHORIZED)),
+        "authentication.every-skill": (_strangers_read, status(UNAUTHORIZED)),
+        "authentication.lead": (_strangers_submit, status(UNAUTHORIZED)),
         "authentication.missing-code": (_refused_without, code("AUTH_REQUIRED")),
         "authentication.challenge": (
             _refused_without,

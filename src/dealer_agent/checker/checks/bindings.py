@@ -22,9 +22,9 @@ def _requests(target: Target) -> list[dict[str, Any]]:
     """The payloads of the usual requests so far, but leads, and what the extension asks: new quotes and new cursors."""
     bodies = {each.request_body: target.asked(each) for each in target.posted}
     asked = [each for each in bodies.values() if isinstance(at(each, "type"), str) and each["type"] not in _ALWAYS_NEW]
-    # One of each shape, those with few filters first: a defect is often one of a filter, a sort or a type.
+    # One of each shape, sorts and those with few filters first: a defect is often one of a filter, a sort or a type.
     shapes = {_shape(each): each for each in reversed(asked)}
-    return sorted(shapes.values(), key=lambda each: len(str(each)))[:MOST_ASKED]
+    return sorted(shapes.values(), key=lambda each: ("sort" not in each, len(str(each))))[:MOST_ASKED]
 
 
 def _shape(payload: dict[str, Any]) -> str:

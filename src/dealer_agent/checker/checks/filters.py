@@ -26,6 +26,7 @@ from dealer_agent.checker.reply import answered, rejected
 from dealer_agent.checker.searches import (
     Case,
     end_of,
+    exact_filter,
     expect_matching,
     filter_of,
     filtered,
@@ -35,12 +36,16 @@ from dealer_agent.checker.searches import (
     numbers,
     search,
     shown,
+    spread,
     two_words_of,
     word_of,
 )
 from dealer_agent.checker.target import PAGE, Listing, Target, asking
 
 Filters = dict[str, Any]
+
+MOST_NAMED = 6
+"""How many vehicles are searched for by VIN and by stock number."""
 
 judge_each(
     {
@@ -52,10 +57,17 @@ judge_each(
 
 
 @check_each(
-    by_id("filter", (*WORD_FILTERS, *TRUE_FILTERS, *EXACT_FILTERS)) | by_id("range", RANGE_FILTERS),
+    by_id("filter", (*WORD_FILTERS, *TRUE_FILTERS)) | by_id("range", RANGE_FILTERS),
 )
 async def _(target: Target, name: str) -> None:
     await expect_matching(target, *await filter_of(target, name))
+
+
+@check_each(by_id("filter", EXACT_FILTERS))
+async def _(target: Target, name: str) -> None:
+    """Several vehicles of the stock are searched for."""
+    for each in spread(await identified(target, name), name, MOST_NAMED):
+        await expect_matching(target, *exact_filter(name, str(each[name])))
 
 
 @check_each(by_id("filter-list", WORD_FILTERS))

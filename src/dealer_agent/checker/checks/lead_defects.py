@@ -6,7 +6,7 @@ share them: the rate of leads is low at most dealers.
 """
 
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import timedelta, timezone
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -275,8 +275,17 @@ async def _(target: Target) -> None:
 _expired = LeadDefect("consent.expires_at", lambda target: time_at(target, -1))
 
 
+EAST = timezone(timedelta(hours=5))
+
+
+def _an_hour_ago(target: Target) -> str:
+    """A time that looks like one in the future to a reader who ignores its offset."""
+    return (target.wire.began - timedelta(hours=1)).astimezone(EAST).isoformat()
+
+
 MALFORMED_CONSENTS = {
     "consent.expired": _expired,
+    "consent.expired-offset": LeadDefect("consent.expires_at", _an_hour_ago),
     "consent.granted-at-malformed": LeadDefect("consent.granted_at", "yesterday"),
     "consent.channel-type": LeadDefect("consent.allowed_channels", "email"),
     "consent.not-an-object": LeadDefect("consent", value=True),
@@ -286,11 +295,12 @@ MALFORMED_CONSENTS = {
 }
 
 
-@check("consent.other-interface")
+@check("leads.other-interface")
 async def _(target: Target) -> None:
-    """Another check fails for a consent that both interfaces accept."""
+    """Another check fails for a wrong lead that both interfaces accept."""
     twin = other_interface(target)
-    for row in (LeadDefect("consent", ABSENT), LeadDefect("consent.scope", ["marketing"]), _expired):
+    consents = LeadDefect("consent", ABSENT), LeadDefect("consent.scope", ["marketing"]), _expired
+    for row in (*consents, LeadDefect("customer", ABSENT), LeadDefect("customer.last_name", 7)):
         exchange = await _send(row)(target)
         if exchange.is_refusal:
             refusal_of(await _send(row)(twin)).expect_code(refusal_of(exchange).code)

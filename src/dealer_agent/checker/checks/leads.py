@@ -13,7 +13,7 @@ from dealer_agent.checker.checks.visits import (
     one_time,
     visit,
 )
-from dealer_agent.checker.exchange import Exchange, at
+from dealer_agent.checker.exchange import Exchange, at, dicts
 from dealer_agent.checker.outcome import Failed, Judgement, expect, has, skip_if_failed, skip_unless, status
 from dealer_agent.checker.reply import (
     Refusal,
@@ -129,6 +129,10 @@ async def _with_address(target: Target) -> Exchange:
     return await first_answered(target, await full(target), lead(target, customer=_with_home(customer_of(target))))
 
 
+async def _combined(target: Target) -> Exchange:
+    return await submit(target, await full(target))
+
+
 def _unknown(target: Target) -> tuple[Lead, Lead]:
     return of_no_time(target), lead(target, vehicle_of_interest=UNKNOWN_VEHICLE)
 
@@ -142,6 +146,10 @@ def _test_drive(**members: Any) -> Request:
     return lambda target: submit(target, lead(target, appointment={"appointment_type": "test_drive"}, **members))
 
 
+def _is_available(exchange: Exchange) -> bool | str:
+    return is_answered(exchange) or code("APPOINTMENT_TIME_UNAVAILABLE", "VEHICLE_UNAVAILABLE")(exchange)
+
+
 def _accepts_unknown_vehicle(exchange: Exchange) -> bool | str:
     return is_answered(exchange) or code("VEHICLE_NOT_FOUND")(exchange)
 
@@ -149,6 +157,7 @@ def _accepts_unknown_vehicle(exchange: Exchange) -> bool | str:
 judge_each(
     {
         "leads.accepted": (lambda target: first_answered(target, keyed(target), plain(target)), answered),
+        "leads.combined": (_combined, _is_available),
         "leads.vehicle": (_for_a_vehicle, answered),
         "leads.address": (_with_address, answered),
         "leads.trade-in": (_with_trade_in, answered),
@@ -197,17 +206,6 @@ async def _(target: Target) -> None:
     ids = [at(first, "data.lead_id"), data_of(exchange).get("lead_id")]
     skip_unless(None not in ids, "A response has no `lead_id`.")
     expect(ids[0] != ids[1], "Two leads for different vehicles have one id.", exchange)
-
-
-@check("leads.other-customer")
-async def _(target: Target) -> None:
-    """Two customers ask for the same vehicle."""
-    vehicle = {"vin": (await a_vehicle(target, "first buyer"))["vin"]}
-    leads = [lead(target, person=person, vehicle_of_interest=vehicle) for person in ("first buyer", "second buyer")]
-    first, exchange = [await accepted_or_skip(target, each) for each in leads]
-    second, lead_id = data_of(exchange), data_of(first).get("lead_id")
-    expect(second.get("status") != "duplicate", "The lead of another customer is a duplicate.", exchange)
-    expect(lead_id is None or second.get("lead_id") != lead_id, "Two customers get one `lead_id`.", exchange)
 
 
 # Idempotency keys
@@ -309,12 +307,27 @@ each_of(
 each_of(_sent_again, {"idempotency.same-lead": _same("data.lead_id")})
 
 
+def _form_of(exchange: Exchange) -> list[Any]:
+    """What is the same in all responses to leads: the role, and the media type and the type of each part."""
+    message = message_of(exchange)
+    return [
+        message.get("role"),
+        *((each.get("mediaType"), at(each, "data.type")) for each in dicts(message.get("parts"))),
+    ]
+
+
 @check("idempotency.other-interface")
 async def _(target: Target) -> None:
     """The dealer stores no second lead: the lead has the key of the first."""
-    first = data_of(await accepted_first(target))
+    one = await accepted_first(target)
+    first = data_of(one)
     exchange = await submit(other_interface(target), keyed(target))
     lead_id = data_of(exchange).get("lead_id")
+    expect(
+        _form_of(one) == _form_of(exchange),
+        f"The response is {_form_of(one)}, and {_form_of(exchange)} there.",
+        exchange,
+    )
     expect(lead_id == first.get("lead_id"), f"The lead is {first.get('lead_id')!r}, and {lead_id!r} there.", exchange)
 
 

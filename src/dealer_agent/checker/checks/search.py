@@ -139,6 +139,15 @@ async def _(target: Target) -> None:
     expect(same, "Without skip, another page is returned than with skip 0.")
 
 
+@check("search.skip-alone")
+async def _(target: Target) -> None:
+    """The page is compared with one from the beginning, as far as both go."""
+    expected = (await search(target, **_FORM)).keys[4:]
+    found = (await search(target, pagination={"skip": 4})).keys
+    same = all(first == second for first, second in zip(expected, found, strict=False)) and (found or not expected)
+    expect(same, "With skip 4 and no limit, the page does not begin at the fifth vehicle.")
+
+
 @check("search.last-vehicle")
 async def _(target: Target) -> None:
     """The page may have ten vehicles, so only the position bounds it."""

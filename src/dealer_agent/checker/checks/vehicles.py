@@ -1,16 +1,16 @@
 """Checks the members of listings, and inventory.vehicle: one vehicle by VIN, stock number or id."""
 
 from collections.abc import Callable
-from hashlib import sha256
 from typing import Any
 
 from dealer_agent.checker import forms
 from dealer_agent.checker.check import check, check_each, judge_each
 from dealer_agent.checker.exchange import Exchange, dicts
 from dealer_agent.checker.fields import MEMBERS, id_of
+from dealer_agent.checker.oracle import ESSENTIAL
 from dealer_agent.checker.outcome import Failed, Judgement, Skipped, conclude, expect, has, skip_if_failed, skip_unless
 from dealer_agent.checker.reply import code, data_of, if_refused, rejected
-from dealer_agent.checker.searches import identified, key_of, number_of, search
+from dealer_agent.checker.searches import identified, key_of, number_of, search, spread
 from dealer_agent.checker.target import Listing, Target, asking
 
 _SKILL = "inventory.vehicle"
@@ -19,8 +19,6 @@ _NOT_COMPARED = ("updated_at", "changed_at", "description", "notes", *_UNKNOWN)
 """Members that may change between two requests or be shorter in a search, and those that other checks compare."""
 _NULLABLE = ("rooftop", "charge_port")
 """Members that the published versions allow to be null."""
-_ESSENTIAL = ("vin", "stock", "vehicle_id", "year", "make", "model", "condition", "price", "mileage", "rooftop")
-"""Members from which a buyer chooses."""
 _RECORD = (
     *("price", "list_price", "msrp", "mileage", "year", "make", "model", "stock", "vin", "updated_at", "vehicle_type"),
     *("electric_range_mi", "dc_fast_charge", "charge_port", "displacement_cc", "rooftop"),
@@ -95,9 +93,8 @@ async def _different(target: Target) -> list[Listing]:
     conditions = {each.get("condition"): each for each in reversed(own)}
     names = ("condition", "rooftop", "vehicle_type", "fuel")
     kinds = {(each.get("price") is None, *(str(each.get(name)) for name in names)): each for each in reversed(own)}
-    # Chosen by a hash, so that they share nothing: each tenth one could have a number that ends with the same digit.
-    spread = sorted(own, key=lambda each: sha256(str(each["vin"]).encode()).digest())[:MOST_SPREAD]
-    chosen = [own[0], *conditions.values(), *list(kinds.values())[::-1][:MOST_KINDS], *spread, own[-1]]
+    others = spread(own, "vin", MOST_SPREAD)
+    chosen = [own[0], *conditions.values(), *list(kinds.values())[::-1][:MOST_KINDS], *others, own[-1]]
     return list({key_of(each): each for each in chosen}.values())
 
 
@@ -133,7 +130,7 @@ async def _(target: Target) -> None:
 async def _(target: Target) -> None:
     for listing in await _different(target):
         detail = await target.ask(_SKILL, vin=listing["vin"])
-        less = [each for each in _ESSENTIAL if listing.get(each) is not None and detail.get(each) is None]
+        less = [each for each in ESSENTIAL if listing.get(each) is not None and detail.get(each) is None]
         expect(not less, f"The detail of {listing['vin']} lacks {less and less[0]}, which the search has.")
 
 

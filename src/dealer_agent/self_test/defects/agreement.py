@@ -123,6 +123,13 @@ broken("search.same-values", name="search.same-values.query")(
         _all_vehicles(lambda listing: listing.update(mileage=1) if "mileage" in listing else None),
     )
 )
+broken("search.same-values", name="search.same-values.absent")(
+    changes(
+        SEARCH,
+        lambda members: members.get("sort") == {"field": "price", "order": "desc"} and "filters" not in members,
+        _all_vehicles(lambda listing: listing.pop("mileage", None)),
+    )
+)
 broken("privacy.same-vehicles")(
     changes(SEARCH, lambda members: members.get("privacy") == {"anonymous": False}, _all_vehicles(_cheaper))
 )

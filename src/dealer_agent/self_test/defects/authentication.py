@@ -29,6 +29,12 @@ def has_unknown_member(call: Call) -> bool:
 
 answers("authentication.missing", with_status(403), NO_TOKEN, token=True)
 answers(
+    "authentication.every-skill",
+    with_status(403),
+    lambda call: call.skill == "inventory.vehicle" and NO_TOKEN(call),
+    token=True,
+)
+answers(
     "authentication.lead",
     with_status(403),
     lambda call: call.skill == "lead.submit" and NO_TOKEN(call),

@@ -8,6 +8,7 @@ from dealer_agent.self_test.reading import (
     LISTS,
     NOBODY,
     SEARCH,
+    STOCK,
     Chosen,
     ask,
     changes,
@@ -140,6 +141,12 @@ broken("filter.condition-exact")(
         lambda members: only_filter(members, "condition") in (["used"], ["cpo"]),
         lambda _: {"condition": ["used", "cpo"]},
     )
+)
+
+
+_SOME = {row["stock"] for row in STOCK[3::5]}
+broken("filter.stock", name="filter.stock.some")(
+    reads_filters(lambda members: only_filter(members, "stock") in _SOME, lambda _: {"stock": NOBODY})
 )
 
 

@@ -206,12 +206,13 @@ accepts(
 replies("leads.reply-id", pops("lead_id"))
 replies("leads.reply-status", lambda data: data.update(status="ok"))
 replies("leads.reply-dealer", pops("dealer"))
+refuses("leads.combined", lambda payload: {"vehicle_of_interest", "trade_in", "appointment"} <= set(payload))
 replies("leads.two-ids", lambda data: data.update(lead_id="lead-1"))
 _buyers: dict[str, str] = {}
 """The first customer who wanted a vehicle, by its VIN."""
 
 
-@broken("leads.other-customer")
+@broken("leads.two-customers", name="leads.two-customers.merged")
 async def merges_customers(call: Call, agent: Agent) -> AgentResponse:
     """Calls the lead of a second customer for a vehicle a duplicate."""
     answer = await agent(call)
@@ -275,10 +276,15 @@ answers(
 )
 answers("consent.missing-status", with_status(422), lead(lambda payload: "consent" not in payload))
 calls(
-    "consent.other-interface",
+    "leads.other-interface",
     lambda call: call.with_payload(lambda payload: payload.update(consent=MAKES_SENSE)),
     lambda call: call.skill == "lead.submit" and not call.is_rpc and "expires_at" in consent(call.payload),
     binding="JSONRPC",
+)
+accepts(
+    "consent.expired-offset",
+    lambda payload: payload.update(consent=MAKES_SENSE),
+    lambda payload: "+05:00" in str(consent(payload).get("expires_at")),
 )
 answers("consent.invalid-status", with_status(422), lead(lambda payload: "expires_at" in consent(payload)))
 
@@ -302,6 +308,13 @@ accepts(
     "idempotency.key-too-long", pops("idempotency_key"), lambda payload: payload.get("idempotency_key") == "k" * 129
 )
 answers("idempotency.same-lead", of_retry(lambda data: data.update(lead_id="lead-2")), is_retry)
+answers(
+    "idempotency.other-interface",
+    lambda answer: answer.with_message(lambda message: message.update(role="agent")),
+    lambda call: call.skill == "lead.submit" and is_keyed(call.payload) and not call.is_rpc and not is_retry(call),
+    binding="JSONRPC",
+    name="idempotency.other-interface.role",
+)
 answers(
     "idempotency.other-interface",
     lambda answer: answer.with_document(lambda document: document.update(task={"id": "1", **document.pop("message")})),
