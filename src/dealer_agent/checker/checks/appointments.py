@@ -149,6 +149,16 @@ def _proposed_times(answer: tuple[dict[str, Any], str]) -> bool | str:
     return (isinstance(proposed, list) and bool(proposed)) or "The status is proposed, and no time is proposed."
 
 
+@check("appointments.proposals")
+async def _(target: Target) -> None:
+    """The names of lists of proposals are those of the dealer."""
+    for exchange in (await _past(target), await _with_time(target), await _windows(target)):
+        appointment = at(data_of(exchange), "appointment") if is_answered(exchange) else None
+        if isinstance(appointment, dict) and appointment.get("status") == "proposed":
+            lists = [each for each in appointment.values() if isinstance(each, list) and each]
+            expect(lists, "The status is proposed, and nothing is proposed.", exchange)
+
+
 def _future_times(answer: tuple[dict[str, Any], str]) -> bool | str:
     appointment, _ = answer
     proposed = appointment.get("proposed_times")

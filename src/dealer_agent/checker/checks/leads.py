@@ -133,6 +133,12 @@ async def _combined(target: Target) -> Exchange:
     return await submit(target, await full(target))
 
 
+async def _combined_there(target: Target) -> Exchange:
+    """The exchange of the same lead at the other interface. It may be a duplicate there."""
+    skip_unless(is_answered(await _combined(target)), "The lead is refused.")
+    return await _combined(other_interface(target))
+
+
 def _unknown(target: Target) -> tuple[Lead, Lead]:
     return of_no_time(target), lead(target, vehicle_of_interest=UNKNOWN_VEHICLE)
 
@@ -158,6 +164,7 @@ judge_each(
     {
         "leads.accepted": (lambda target: first_answered(target, keyed(target), plain(target)), answered),
         "leads.combined": (_combined, _is_available),
+        "leads.combined-there": (_combined_there, _is_available),
         "leads.vehicle": (_for_a_vehicle, answered),
         "leads.address": (_with_address, answered),
         "leads.trade-in": (_with_trade_in, answered),

@@ -83,6 +83,7 @@ replies("appointments.id", lambda data: data["appointment"].pop("appointment_id"
 replies_visit("appointments.status", is_coming, status="maybe")
 replies_visit("appointments.confirmed-at", is_coming, status="confirmed", confirmed_at="2099-01-05T16:00:00Z")
 replies_visit("appointments.proposed-times", is_coming, status="proposed")
+replies_visit("appointments.proposals", is_past, status="proposed")
 replies_visit("appointments.times-future", is_coming, status="proposed", proposed_times=["2020-01-06T16:00:00Z"])
 replies_visit("appointments.past", is_past, status="confirmed", confirmed_at="2020-01-05T10:00:00Z")
 replies_visit("appointments.window-form", has_windows, status="proposed", proposed_times=["2099-01-05T10:00:00Z"])

@@ -206,6 +206,12 @@ accepts(
 replies("leads.reply-id", pops("lead_id"))
 replies("leads.reply-status", lambda data: data.update(status="ok"))
 replies("leads.reply-dealer", pops("dealer"))
+calls(
+    "leads.combined-there",
+    lambda call: call.with_payload(lambda payload: payload.update(refuse_this=True)),
+    lambda call: call.skill == "lead.submit" and not call.is_rpc and "trade_in" in call.payload,
+    binding="JSONRPC",
+)
 refuses("leads.combined", lambda payload: {"vehicle_of_interest", "trade_in", "appointment"} <= set(payload))
 replies("leads.two-ids", lambda data: data.update(lead_id="lead-1"))
 _buyers: dict[str, str] = {}

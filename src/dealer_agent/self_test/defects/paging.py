@@ -1,7 +1,6 @@
 """Defects for the checks of pages: agents that cut the results of a search into wrong pages, or miscount them."""
 
-from itertools import cycle
-from random import shuffle
+from itertools import count, cycle
 from typing import Any
 
 from dealer_agent.self_test.defect import Agent, AgentResponse, Breaking, Call, Change, broken
@@ -105,13 +104,16 @@ async def reverses_every_second_page(call: Call, agent: Agent) -> AgentResponse:
     return answer
 
 
+_moves = count(0, 5)
+
+
 @broken("search.pages-differ", name="search.pages-differ.by-chance")
 async def has_no_order(call: Call, agent: Agent) -> AgentResponse:
-    """Cuts each page without a sort from another order of the vehicles."""
+    """Moves all vehicles by five before each search without a sort."""
     members, answer = members_of(call, SEARCH), await agent(call)
     if members is None or "sort" in members or answer.data is None:
         return answer
     vehicles = (await ask(call, agent, {**members, "pagination": {"skip": 0, "limit": 100}}))["vehicles"]
-    shuffle(vehicles)
-    start = answer.data["skip"]
-    return answer.with_data(lambda page: page.update(vehicles=vehicles[start : start + page["limit"]]))
+    start = (answer.data["skip"] - next(_moves)) % max(1, len(vehicles))
+    most = min(len(vehicles), answer.data["limit"])
+    return answer.with_data(lambda page: page.update(vehicles=(2 * vehicles)[start : start + most]))
