@@ -6,10 +6,10 @@ from typing import Any
 from dealer_agent.checker.check import check
 from dealer_agent.checker.exchange import Exchange, at, dicts
 from dealer_agent.checker.fields import SORTS
-from dealer_agent.checker.oracle import VOLATILE, differ, sort_values
-from dealer_agent.checker.outcome import Failed, expect
+from dealer_agent.checker.oracle import RULES, VOLATILE, Answered, differ, sort_values
+from dealer_agent.checker.outcome import Failed, conclude, expect, skip_unless
 from dealer_agent.checker.reply import data_of, is_answered, refusal_of
-from dealer_agent.checker.searches import key_of, shown
+from dealer_agent.checker.searches import ReadPage, key_of, shown
 from dealer_agent.checker.target import LEAD, Target, TargetStock, other_interface
 from dealer_agent.protocol.skill import EXTENSION_SKILLS
 
@@ -22,9 +22,15 @@ def _requests(target: Target) -> list[dict[str, Any]]:
     """The payloads of the usual requests so far, but leads, and what the extension asks: new quotes and new cursors."""
     bodies = {each.request_body: target.asked(each) for each in target.posted}
     asked = [each for each in bodies.values() if isinstance(at(each, "type"), str) and each["type"] not in _ALWAYS_NEW]
-    # One of each shape, sorts and those with few filters first: a defect is often one of a filter, a sort or a type.
+    # One of each shape, those with one filter or a sort first: a defect is often about one of them.
     shapes = {_shape(each): each for each in reversed(asked)}
-    return sorted(shapes.values(), key=lambda each: ("sort" not in each, len(str(each))))[:MOST_ASKED]
+    return sorted(shapes.values(), key=lambda each: (_parts(each), len(str(each))))[:MOST_ASKED]
+
+
+def _parts(payload: dict[str, Any]) -> int:
+    """How many filters and sorts a request has."""
+    filters = payload.get("filters")
+    return (len(filters) if isinstance(filters, dict) else 0) + ("sort" in payload)
 
 
 def _shape(payload: dict[str, Any]) -> str:
@@ -32,7 +38,7 @@ def _shape(payload: dict[str, Any]) -> str:
 
     def shape(node: Any) -> Any:
         if not isinstance(node, dict):
-            return type(node).__name__
+            return type(node).__name__ if " " not in str(node) else "words"
         return {name: each if name in ("field", "order") else shape(each) for name, each in sorted(node.items())}
 
     return f"{payload['type']} {shape(payload)}"
@@ -78,6 +84,20 @@ async def _(target: Target) -> None:
     for key in known.keys() & others.keys():
         same = not differ(known[key], others[key])
         expect(same, f"{key} has different values: {target.binding} and {twin.binding}.", twin.latest)
+
+
+@check("bindings.same-vocabularies")
+async def _(target: Target) -> None:
+    """What the first vocabulary of the card gets is compared with what another one gets."""
+    vendor = next(iter(target.card.vendors), target.vendor)
+    first = replace(target, vendor=vendor, stock=TargetStock(), exchanges=[])
+    skip_unless(target.vendor != first.vendor, "It is the first vocabulary of the card.")
+    await first.some_listings()
+    vehicles = await replace(target, stock=TargetStock()).listings()
+    conclude(RULES["search.same-values"](Answered({}, ReadPage({}, len(vehicles), vehicles), first.stock)))
+    for skill_id in {"dealer.information", "inventory.facets"} & target.card.skills:
+        same = not differ(await first.ask(skill_id), await target.ask(skill_id))
+        expect(same, f"{skill_id} answers {first.vendor} and {target.vendor} with different data.")
 
 
 @check("bindings.same-answers", last=True)

@@ -44,7 +44,7 @@ from dealer_agent.checker.target import PAGE, Listing, Target, asking
 
 Filters = dict[str, Any]
 
-MOST_NAMED = 6
+MOST_NAMED = 4
 """How many vehicles are searched for by VIN and by stock number."""
 
 judge_each(

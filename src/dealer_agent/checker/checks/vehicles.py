@@ -15,8 +15,8 @@ from dealer_agent.checker.target import Listing, Target, asking
 
 _SKILL = "inventory.vehicle"
 _UNKNOWN = {"vin": "5UXZZZ00X00Z00000", "stock": "QZXVWK-0", "vehicle_id": "qzxvwk-0"}
-_NOT_COMPARED = ("updated_at", "changed_at", "description", "notes", *_UNKNOWN)
-"""Members that may change between two requests or be shorter in a search, and those that other checks compare."""
+_NOT_COMPARED = ("updated_at", "changed_at", "description", "notes", "vin")
+"""Members that may change between two requests or be shorter in a search. `vehicle.by-vin` compares the VIN."""
 _NULLABLE = ("rooftop", "charge_port")
 """Members that the published versions allow to be null."""
 _RECORD = (
@@ -26,7 +26,7 @@ _RECORD = (
 """The members that the specification names."""
 _ZIP = "37203"
 MOST_KINDS = 12
-MOST_SPREAD = 30
+MOST_SPREAD = 24
 """How many details are compared with the search: of vehicles of different kinds, and spread over the stock."""
 
 

@@ -258,3 +258,12 @@ async def has_other_prices(call: Call, agent: Agent) -> AgentResponse:
     """Has other prices over JSON-RPC."""
     answer = await agent(call)
     return answer.with_data(_raises_prices) if call.skill == SEARCH and call.is_rpc else answer
+
+
+@broken("bindings.same-vocabularies", vocabulary="autoagent")
+async def has_no_prices_for_some(call: Call, agent: Agent) -> AgentResponse:
+    """Has no prices for buyers who speak the vocabulary autoagent."""
+    answer = await agent(call)
+    if call.skill != SEARCH or b"vnd.autoagent" not in call.body:
+        return answer
+    return answer.with_data(_all_vehicles(lambda listing: listing.pop("price", None)))

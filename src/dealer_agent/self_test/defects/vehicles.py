@@ -57,6 +57,7 @@ broken("vehicle.same-listing")(changes(VEHICLE, _by("vin"), _louder))
 broken("vehicle.same-listing", name="vehicle.same-listing.condition")(
     changes(VEHICLE, _by("vin"), lambda listing: listing.get("condition") == "cpo" and listing.update(condition="used"))
 )
+broken("vehicle.same-listing", name="vehicle.same-listing.vehicle-id")(_changes_data(_by("vin"), vehicle_id="detail-1"))
 _SOME = {row["vin"] for row in STOCK[7::10]}
 broken("vehicle.by-vin", name="vehicle.by-vin.some")(
     changes(VEHICLE, lambda members: members.get("vin") in _SOME, lambda listing: listing.update(vin=_ELSE["vin"]))
