@@ -6,7 +6,7 @@ from typing import Any
 from dealer_agent.checker.check import check
 from dealer_agent.checker.exchange import Exchange, at, dicts
 from dealer_agent.checker.fields import SORTS
-from dealer_agent.checker.oracle import RULES, VOLATILE, Answered, differ, sort_values
+from dealer_agent.checker.oracle import RULES, VOLATILE, Answered, differ, is_valid, sort_values
 from dealer_agent.checker.outcome import Failed, conclude, expect, skip_unless
 from dealer_agent.checker.reply import data_of, is_answered, refusal_of
 from dealer_agent.checker.searches import ReadPage, key_of, shown
@@ -22,9 +22,16 @@ def _requests(target: Target) -> list[dict[str, Any]]:
     """The payloads of the usual requests so far, but leads, and what the extension asks: new quotes and new cursors."""
     bodies = {each.request_body: target.asked(each) for each in target.posted}
     asked = [each for each in bodies.values() if isinstance(at(each, "type"), str) and each["type"] not in _ALWAYS_NEW]
-    # One of each shape, those with one filter or a sort first: a defect is often about one of them.
+    # One of each shape, first the valid ones with one filter or a sort: a defect is often about one of them.
     shapes = {_shape(each): each for each in reversed(asked)}
-    return sorted(shapes.values(), key=lambda each: (_parts(each), len(str(each))))[:MOST_ASKED]
+    ordered = sorted(shapes.values(), key=lambda each: (_parts(each), _is_wrong(each), len(str(each))))
+    return ordered[:MOST_ASKED]
+
+
+def _is_wrong(payload: dict[str, Any]) -> bool:
+    """Whether it is a search that must be refused. Most dealers refuse it at both interfaces."""
+    members = {name: value for name, value in payload.items() if name != "type"}
+    return payload["type"] == "inventory.search.request" and not is_valid(members)
 
 
 def _parts(payload: dict[str, Any]) -> int:
@@ -34,14 +41,18 @@ def _parts(payload: dict[str, Any]) -> int:
 
 
 def _shape(payload: dict[str, Any]) -> str:
-    """The members of a payload and of its objects, with the types of their values, and the sort."""
+    """The members of a payload and of its objects, with the types of their values, and the sort.
+
+    The page counts only where it is all that is asked for.
+    """
 
     def shape(node: Any) -> Any:
         if not isinstance(node, dict):
             return type(node).__name__ if " " not in str(node) else "words"
         return {name: each if name in ("field", "order") else shape(each) for name, each in sorted(node.items())}
 
-    return f"{payload['type']} {shape(payload)}"
+    asked = {name: each for name, each in payload.items() if name != "pagination" or not _parts(payload)}
+    return f"{payload['type']} {shape(asked)}"
 
 
 def _difference(one: Exchange, other: Exchange, payload: Any) -> str | None:
