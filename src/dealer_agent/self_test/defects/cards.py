@@ -92,6 +92,11 @@ card(
 )
 card("cards.interface-url", another_interface("/grpc"))
 card("cards.interface-binding", another_interface(f"{LISTENS_AT}/other", None))
+card(
+    "cards.interface-binding",
+    another_interface(f"{LISTENS_AT}/other", "http+json"),
+    name="cards.interface-binding.case",
+)
 card("cards.interface-version", another_interface(f"{LISTENS_AT}/grpc", version="0.3"))
 card("cards.interface-twice", lambda node: node["supportedInterfaces"].append(node["supportedInterfaces"][0]))
 card("cards.json-rpc", without_binding("JSONRPC", "supportedInterfaces", "protocolBinding"))
@@ -129,6 +134,10 @@ card("cards.skill-twice", lambda node: node["skills"].append(node["skills"][0]))
 card("cards.skill-known", lambda node: [each.update(id=f"my.{each['id']}") for each in node["skills"]])
 card("cards.skill-ids", lambda node: skill_of(node, "inventory.vehicle").update(id="vehicle.detail"))
 card("cards.skill-modes", lambda node: node["skills"][0].update(outputModes=["text/plain"]))
+card(
+    "cards.skill-modes-of-others",
+    lambda node: skill_of(node, "lead.submit").update(outputModes=skill_of(node, "inventory.search")["outputModes"]),
+)
 card(
     "cards.skills-complete",
     lambda node: node.update(skills=[each for each in node["skills"] if each["id"] != "inventory.facets"]),
@@ -283,3 +292,27 @@ _serves_catalog("catalog.json", {"entries": {}})
 _serves_catalog("catalog.entry-members", _ai_catalog({**OTHER, "url": "/other"}))
 _serves_catalog("catalog.cards-answer", _ai_catalog({**OTHER, "url": f"{LISTENS_AT}/nowhere"}))
 _serves_catalog("catalog.names-card", {"entries": [{**OTHER, "url": f"{LISTENS_AT}/cards/1.0.0.json"}]})
+
+
+def _names_tenant(node: Any) -> None:
+    """Gives the interface of HTTP+JSON a tenant."""
+    for each in node["supportedInterfaces"]:
+        if each["protocolBinding"] == "HTTP+JSON":
+            each["tenant"] = "north"
+
+
+@broken("cards.tenant")
+async def refuses_its_tenant(call: Call, agent: Agent) -> AgentResponse:
+    """Refuses requests with the tenant that its card names."""
+    if isinstance(call.document, dict) and "tenant" in call.document:
+        call = call.with_document(lambda node: node.clear())
+    answer = await agent(call)
+    return changed_card(answer, _names_tenant) if is_card(call) else answer
+
+
+_FETCHED = itertools.count(1)
+answers(
+    "cards.interfaces-always",
+    lambda answer: changed_card(answer, lambda node: next(_FETCHED) % 3 == 0 and node.update(supportedInterfaces=[])),
+    is_card,
+)
