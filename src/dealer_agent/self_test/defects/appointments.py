@@ -78,6 +78,15 @@ replies(
     ),
     lambda payload: "appointment" not in payload,
 )
+replies("appointments.with-trade-in", pops("appointment"), lambda payload: "trade_in" in payload)
+replies("appointments.time-answered", pops("appointment"), is_coming)
+replies(
+    "appointments.time-answered",
+    pops("appointment"),
+    has_windows,
+    name="appointments.time-answered.windows",
+    revision="0.1.0",
+)
 replies("appointments.at-answered", pops("appointment"), is_coming)
 replies("appointments.id", lambda data: data["appointment"].pop("appointment_id"), is_coming)
 replies_visit("appointments.status", is_coming, status="maybe")

@@ -433,6 +433,7 @@ for requirement_id, (_member, _wanted) in {
     "service": ("appointment.appointment_type", "service"),
     "trade-in-visit": ("appointment.appointment_type", "trade_in"),
     "duration-15": ("appointment.duration_minutes", 15),
+    "duration-30": ("appointment.duration_minutes", 30),
     "duration-120": ("appointment.duration_minutes", 120),
 }.items():
     refuses(f"leads-valid.{requirement_id}", _has(_member, _equals(_wanted)))
@@ -441,6 +442,7 @@ for requirement_id, path, is_refused in (
     ("email-alone", "customer.phone", lambda value: value is None),
     ("phone-alone", "customer.email", lambda value: value is None),
     ("not-yet-expired", "consent.expires_at", lambda value: value is not None),
+    ("granted-milliseconds", "consent.granted_at", lambda value: "." in str(value)),
     ("granted-with-offset", "consent.granted_at", lambda value: str(value).endswith("-05:00")),
     ("notes", "appointment.notes", lambda value: value is not None),
     ("submitted-at", "submitted_at", lambda value: value is not None),
