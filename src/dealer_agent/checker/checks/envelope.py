@@ -296,6 +296,9 @@ _FUTURE = [f"{node}futureMember" for node in ("", "message.", "message.parts.0."
         "envelope.media-type-parameters": _media_type(lambda found: f"{found}; charset=utf-8"),
         "envelope.modes-json": put(MODES, ["application/json"]),
         "envelope.modes-wildcard": (put(MODES, ["application/*"]), put(MODES, ["*/*"])),
+        "envelope.modes-several": lambda request: request["configuration"]["acceptedOutputModes"].insert(
+            0, "text/plain"
+        ),
         "envelope.unknown-members": lambda request: [put(path, {"from": "A2A"})(request) for path in _FUTURE],
         "envelope.metadata": lambda request: request["message"].update(
             metadata={"trace": "1"}, extensions=["https://example.com/x"]

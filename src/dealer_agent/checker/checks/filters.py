@@ -50,6 +50,7 @@ MOST_NAMED = 4
 judge_each(
     {
         "query.longest": (asking("inventory.search", filters={"query": ("honda " * 40)[:200]}), answered),
+        "query.longest-letters": (asking("inventory.search", filters={"query": ("école " * 40)[:200]}), answered),
         "strict.query-201": (asking("inventory.search", filters={"query": "a" * 201}), rejected),
         "strict.filter-null": (asking("inventory.search", filters={"model": None}), rejected),
     }

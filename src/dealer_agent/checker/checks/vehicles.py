@@ -1,5 +1,6 @@
 """Checks the members of listings, and inventory.vehicle: one vehicle by VIN, stock number or id."""
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -87,9 +88,10 @@ judge_each(
 
 
 async def _different(target: Target) -> list[Listing]:
-    """Available listings with a VIN: the first, one of each kind of vehicle, others spread over the stock, the last."""
+    """Available listings with a VIN of their own: the first, one of each kind, some of the whole stock, the last."""
+    vins = Counter(each["vin"] for each in await identified(target, "vin"))
     listings = [each for each in await identified(target, "vin") if each.get("status") == "available"]
-    own = [await _one(target, "vin"), *listings]
+    own = [await _one(target, "vin"), *(each for each in listings if vins[each["vin"]] == 1)]
     conditions = {each.get("condition"): each for each in reversed(own)}
     names = ("condition", "rooftop", "vehicle_type", "fuel")
     kinds = {(each.get("price") is None, *(str(each.get(name)) for name in names)): each for each in reversed(own)}
@@ -216,6 +218,15 @@ judge_each(
         ),
     }
 )
+
+
+@check("vehicle.zip-same-vehicle")
+async def _(target: Target) -> None:
+    """What a ZIP code changes is up to the dealer: a price, for example, or where the vehicle is picked up."""
+    listing, detail = await _one(target, "vin"), await _with_zip(target)
+    for name in (each for each in ESSENTIAL if each not in ("price", "rooftop") and listing.get(each) is not None):
+        words = f"With a ZIP code, {name} of {listing['vin']} is {detail.get(name)!r:.100}, and not {listing[name]!r}."
+        expect(detail.get(name) in (None, listing[name]), words)
 
 
 @check("vehicle.zip-same-price")

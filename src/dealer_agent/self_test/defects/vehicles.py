@@ -62,6 +62,9 @@ _SOME = {row["vin"] for row in STOCK[7::10]}
 broken("vehicle.by-vin", name="vehicle.by-vin.some")(
     changes(VEHICLE, lambda members: members.get("vin") in _SOME, lambda listing: listing.update(vin=_ELSE["vin"]))
 )
+broken("vehicle.same-listing", name="vehicle.same-listing.stock")(
+    changes(VEHICLE, lambda members: members.get("vin") in _SOME, lambda listing: listing.update(stock=_ELSE["stock"]))
+)
 broken("vehicle.complete")(changes(VEHICLE, _by("vin"), lambda listing: listing.pop("rooftop")))
 broken("vehicle.vin-case")(
     reads(VEHICLE, lambda members: str(members.get("vin", "")).islower(), lambda _: {"vin": _UNKNOWN["vin"]})
@@ -97,6 +100,7 @@ def _in_words(listing: dict[str, Any]) -> None:
         listing["offered_price"] = f"${listing['offered_price']}"
 
 
+broken("vehicle.zip-same-vehicle")(_changes_data(_with_zip, mileage=5))
 broken("vehicle.zip-same-price")(changes(VEHICLE, _with_zip, _cheaper))
 broken("vehicle.offered-price")(changes(VEHICLE, _with_zip, _in_words))
 broken("vehicle.no-zip")(_changes_data(_by("vin"), zip="37203"))
