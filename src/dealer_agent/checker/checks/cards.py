@@ -209,7 +209,7 @@ def _strange_modes(entry: Entry) -> Iterator[tuple[str, list[str]]]:
     skill = SKILL_BY_ID.get(str(entry.get("id")))
     for name, kind in (("inputModes", "request"), ("outputModes", "response")):
         if skill is not None and (modes := entry.get(name)) is not None:
-            words = [str(mode).lower() for mode in modes]
+            words = [str(mode).lower() for mode in modes] if isinstance(modes, list) else []
             if not any(word.endswith(("application/json", f".{skill.stem}-{kind}+json")) for word in words):
                 yield name, words
 
