@@ -1,9 +1,11 @@
-"""Checks that both interfaces of a card give the same answers: it asks one of them what the run asked the other."""
+"""Checks that both interfaces of a card, and both revisions, answer alike: it asks one what the run asked the other."""
 
 from dataclasses import replace
 from typing import Any
 
+from dealer_agent.checker.card import FetchedCard
 from dealer_agent.checker.check import check
+from dealer_agent.checker.checks.cards import fetched_cards
 from dealer_agent.checker.exchange import Exchange, at, dicts
 from dealer_agent.checker.fields import SORTS
 from dealer_agent.checker.oracle import RULES, VOLATILE, Answered, differ, is_valid, sort_values
@@ -11,10 +13,10 @@ from dealer_agent.checker.outcome import Failed, conclude, expect, skip_unless
 from dealer_agent.checker.reply import data_of, is_answered, refusal_of
 from dealer_agent.checker.searches import ReadPage, key_of, shown
 from dealer_agent.checker.target import LEAD, Target, TargetStock, other_interface
-from dealer_agent.protocol.skill import EXTENSION_SKILLS
+from dealer_agent.protocol.skill import EXTENSION_SKILLS, SKILL_BY_ID
 
 MOST_ASKED = 100
-"""How many requests of a card are repeated at its other interface."""
+"""How many requests of a card are repeated at another interface."""
 _ALWAYS_NEW = {LEAD, *(skill.request_type for skill in EXTENSION_SKILLS)}
 
 
@@ -115,7 +117,37 @@ async def _(target: Target) -> None:
 async def _(target: Target) -> None:
     """The same requests go to both interfaces of the card, and their answers are compared."""
     twin = other_interface(target)
+    await _expect_same(target, twin, f"{target.binding} and {twin.binding}")
+
+
+@check("bindings.same-revisions", last=True)
+async def _(target: Target) -> None:
+    """The same requests go to the interfaces of other revisions, and their answers are compared."""
+    for twin in await _of_other_revisions(target):
+        await _expect_same(target, twin, f"{target.revision.name} and {twin.revision.name}")
+
+
+async def _expect_same(target: Target, twin: Target, names: str) -> None:
+    """Raises Failed if the twin answers a request of a skill of its card in another way."""
     for payload in _requests(target):
+        if payload["type"].removesuffix(".request") in (SKILL_BY_ID.keys() - twin.card.skills):
+            continue
         one, other = await target.send(payload), await twin.send(payload)
         wrong = _difference(one, other, payload)
-        expect(wrong is None, f"The request {shown(payload)} {wrong}: {target.binding} and {twin.binding}.", other)
+        expect(wrong is None, f"The request {shown(payload)} {wrong}: {names}.", other)
+
+
+async def _of_other_revisions(target: Target) -> list[Target]:
+    """An interface of each card of the dealer for another revision, if it has a URL of its own.
+
+    Another dealer has another name. The published versions differ in more than the specification says.
+    """
+    twins = []
+    for exchange in await fetched_cards(target):
+        card = FetchedCard(exchange.url, exchange.json if isinstance(exchange.json, dict) else {}, exchange)
+        is_other = card.content.get("name") == target.card.content.get("name") and not card.revision.is_published
+        interfaces = [each for each in card.interfaces if each not in target.card.interfaces]
+        interfaces.sort(key=lambda each: each.binding != target.binding)
+        if is_other and target.vendor in (card.vendors or [target.vendor]):
+            twins += [replace(target, card=card, interface=each, exchanges=[]) for each in interfaces[:1]]
+    return skip_unless(twins, "No other revision of the dealer has interfaces of its own.")

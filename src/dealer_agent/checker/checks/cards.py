@@ -423,7 +423,8 @@ async def _listed_cards(target: Target) -> list[str]:
     return skip_unless([each["url"] for each in cards if forms.url(each.get("url"))], "The AI Catalog names no cards.")
 
 
-async def _fetched_cards(target: Target) -> list[Exchange]:
+async def fetched_cards(target: Target) -> list[Exchange]:
+    """The cards on the host of the card that its AI Catalog names."""
     urls = (await _listed_cards(target))[:MOST_CARDS]
     return [await target.fetch(url) for url in urls if target.card.is_at_home(url)]
 
@@ -445,7 +446,7 @@ judge_each(
     {
         "catalog.json": (_catalog, lambda exchange: has("entries", forms.array)(exchange.json)),
         "catalog.entry-members": (_entries, _has_type_and_url),
-        "catalog.cards-answer": (_fetched_cards, _is_card),
+        "catalog.cards-answer": (fetched_cards, _is_card),
     }
 )
 

@@ -1,9 +1,11 @@
 """Defects for the checks of agreement: agents whose answers contradict each other, or are wrong only on later pages."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from dealer_agent.self_test.defect import Agent, AgentResponse, Breaking, Call, Change, broken
+from dealer_agent.self_test.defects.cards import OF_0_1_0, changed_card, is_card
 from dealer_agent.self_test.reading import (
     FACETS,
     SEARCH,
@@ -267,3 +269,19 @@ async def has_no_prices_for_some(call: Call, agent: Agent) -> AgentResponse:
     if call.skill != SEARCH or b"vnd.autoagent" not in call.body:
         return answer
     return answer.with_data(_all_vehicles(lambda listing: listing.pop("price", None)))
+
+
+@broken("bindings.same-revisions")
+async def has_other_prices_in_0_1_0(call: Call, agent: Agent) -> AgentResponse:
+    """Has other prices at the addresses that only the card of revision 0.1.0 names."""
+    if "/old" in call.path:
+        answer = await agent(replace(call, url=call.url.replace("/old", "")))
+        return answer.with_data(_raises_prices) if call.skill == SEARCH else answer
+    answer = await agent(call)
+    return changed_card(answer, _moves_interfaces) if is_card(call, OF_0_1_0) else answer
+
+
+def _moves_interfaces(card: Any) -> None:
+    """Gives the interfaces of a card of revision 0.1.0 other addresses."""
+    for each in card["supported_interfaces"]:
+        each["url"] = f"{each['url'].rstrip('/')}/old"
