@@ -145,9 +145,10 @@ async def _of_other_revisions(target: Target) -> list[Target]:
     twins = []
     for exchange in await fetched_cards(target):
         card = FetchedCard(exchange.url, exchange.json if isinstance(exchange.json, dict) else {}, exchange)
-        is_other = card.content.get("name") == target.card.content.get("name") and not card.revision.is_published
+        is_same_dealer = card.content.get("name") == target.card.content.get("name")
+        is_other = card.revision.name != target.revision.name and not card.revision.is_published
         interfaces = [each for each in card.interfaces if each not in target.card.interfaces]
         interfaces.sort(key=lambda each: each.binding != target.binding)
-        if is_other and target.vendor in (card.vendors or [target.vendor]):
+        if is_same_dealer and is_other and target.vendor in (card.vendors or [target.vendor]):
             twins += [replace(target, card=card, interface=each, exchanges=[]) for each in interfaces[:1]]
     return skip_unless(twins, "No other revision of the dealer has interfaces of its own.")
