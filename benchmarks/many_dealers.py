@@ -21,7 +21,7 @@ from benchmarks.stock_maker import listed, units
 from dealer_agent.config.installation import Installation, load_installation
 from dealer_agent.config.keys import create_key_file
 from dealer_agent.inventory.listing import listing_digest, vehicle_id_for
-from dealer_agent.server.opening import note_first_time
+from dealer_agent.server.dealer_opener import note_first_time
 from dealer_agent.storage.columns import microseconds
 from dealer_agent.storage.privacy.dealer_keys import create_keys
 from dealer_agent.storage.stock.stock_import import ImportRow, _file_unit

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any
+from urllib.parse import parse_qsl
 from uuid import uuid4
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -35,6 +36,7 @@ STATUS = {
     "APPOINTMENT_TIME_UNAVAILABLE": 409,
     "IDEMPOTENCY_CONFLICT": 409,
     "VERSION_NOT_SUPPORTED": 400,
+    "TASK_NOT_FOUND": 404,
     "AUTH_REQUIRED": 401,
     "RATE_LIMITED": 429,
     "INTERNAL_ERROR": 500,
@@ -665,7 +667,9 @@ class Agent:
         if path in cards:
             return 200, cards[path](), [(b"cache-control", b"public, max-age=300")]
         caller = scope["client"][0] if scope.get("client") else "unknown"
-        sent = dict(scope["headers"])
+        query = dict(parse_qsl(scope["query_string"]))
+        version = {b"a2a-version": query[b"A2A-Version"]} if b"A2A-Version" in query else {}
+        sent = version | dict(scope["headers"])
         text = await self._body(receive)
         if path == "/rpc":
             return self._rpc(text, sent, caller)
@@ -714,7 +718,13 @@ class Agent:
                     return 200, {"jsonrpc": "2.0", "id": number, "result": result}, []
                 error = {"code": -32601, "message": "Only SendMessage is supported."}
         except RefusedError as refused:
-            codes = {422: -32602, "UNSUPPORTED_SKILL": -32601, 500: -32603, "VERSION_NOT_SUPPORTED": -32009}
+            codes = {
+                422: -32602,
+                "UNSUPPORTED_SKILL": -32601,
+                500: -32603,
+                "VERSION_NOT_SUPPORTED": -32009,
+                "TASK_NOT_FOUND": -32001,
+            }
             code = codes.get(refused.code, codes.get(refused.status, -32050))
             status = refused.status if self.dealer.limits.literal else 200
             error, headers = {"code": code, "message": refused.message, "data": _envelope(refused)}, refused.headers
@@ -726,6 +736,8 @@ class Agent:
             raise RefusedError("VERSION_NOT_SUPPORTED", "This agent speaks A2A 1.0.")
         whole = _object(request, "")
         message = _object(_needed(whole, "message", ""), "/message")
+        if message.get("taskId"):
+            raise RefusedError("TASK_NOT_FOUND", "This agent makes no tasks.")
         modes = _needed(_object(_needed(whole, "configuration", ""), "/configuration"), *MODES)
         if not isinstance(modes, list) or not all(isinstance(mode, str) for mode in modes):
             raise _invalid("/configuration/acceptedOutputModes", "must be an array of strings.", modes)

@@ -56,7 +56,10 @@ def owner_of(installation: Installation) -> str:
 
 @dataclass
 class OpenInstallation:
-    """An installation whose database is open. Threads may share it. `enabled` has the dealers of the last `read`."""
+    """An installation whose database is open. Threads may share it.
+
+    `enabled` has the dealers of the last `read_dealers`.
+    """
 
     installation: Installation
     store: Store
@@ -71,15 +74,15 @@ class OpenInstallation:
         """The number of enabled dealers."""
         return len(self.enabled)
 
-    def read(self) -> EnabledDealers:
+    def read_dealers(self) -> EnabledDealers:
         """The dealers that are enabled now. Raises StorageError, also if the database does not isolate them."""
-        found = self._read_dealers()
+        found = self._find_enabled()
         if len(found.dealers) > 1 and (problem := self.store.isolation_problem()):
             raise NotIsolated(problem)
         self.enabled = frozenset(dealer.dealer_id for dealer in found.dealers)
         return found
 
-    def _read_dealers(self) -> EnabledDealers:
+    def _find_enabled(self) -> EnabledDealers:
         """The enabled dealers and their hosts. A folder with one dealer has no table of them."""
         # Imported here: few commands need the statements about the dealers of an installation.
         from dealer_agent.storage.installation.dealer_registry import RegisteredDealer, all_dealers, all_hosts
@@ -201,7 +204,10 @@ def open_small_store(installation: Installation, connections: int) -> Store:
 
 
 def url_for_changes(installation: Installation) -> str:
-    """The URL of the database for changes of dealers: that of DATABASE_ADMIN_URL, if it is set. Raises StorageError."""
+    """The URL of the database for changes of dealers: that of DATABASE_ADMIN_URL, if it is set. Raises StorageError.
+
+    On PostgreSQL, the role of the service may not change dealers. SQLite has no roles.
+    """
     url, admin_url = installation.database_url, os.environ.get(ADMIN_VARIABLE)
     if not admin_url or is_sqlite(url):
         return url

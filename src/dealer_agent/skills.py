@@ -16,7 +16,8 @@ from msgspec import UNSET, Struct
 from dealer_agent.callers import Caller
 from dealer_agent.catalogue_loading.change_pages import ChangeReader
 from dealer_agent.config.settings import SearchSettings
-from dealer_agent.dealers.information import dealer_information, offered_price
+from dealer_agent.dealers.information import dealer_information
+from dealer_agent.dealers.offered_price import offered_price
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.catalogue import Catalogue
 from dealer_agent.lead_intake.intake import LeadIntake

@@ -11,7 +11,7 @@ from tests.storage.calls import read
 
 from dealer_agent.config import load_settings
 from dealer_agent.encryption import Keyring, render
-from dealer_agent.storage.privacy.reencryption import keys_in_use
+from dealer_agent.storage.privacy.reencryption import values_by_key
 from dealer_agent.storage.store import Store
 
 LEADS = 12
@@ -39,7 +39,7 @@ def used(folder: Path, **env: Any) -> dict[str, int]:
     """How many values each key seals."""
     settings = load_settings(folder, env)
     with Store.open(settings.database_url, settings.cipher) as store:
-        return {key_id: count for key_id, count in read(store, settings.dealer.id, keys_in_use).items() if count}
+        return {key_id: count for key_id, count in read(store, settings.dealer.id, values_by_key).items() if count}
 
 
 def wanted(number: int, **members: Any) -> dict[str, Any]:

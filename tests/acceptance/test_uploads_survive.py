@@ -160,9 +160,11 @@ def test_the_server_for_uploads_starts_again_when_it_dies_and_stops_with_the_ser
     try:
         first = listening(running)
         os.kill(first, signal.SIGKILL)
+        # The id of the new process, as soon as it is not that of the killed one.
         second = eventually("another process", lambda: (found := listening(running)) != first and found)
         upload(port, "stock.json", content)
         eventually("the file has its result", lambda: results(folder) == [("stock.json", "imported")])
+        # It serves strangers, so it has no keys to customer data.
         environment = Path(f"/proc/{second}/environ").read_bytes()
         assert b"DEALER_AGENT_KEYS" not in environment
         running.signal(signal.SIGTERM)

@@ -149,9 +149,8 @@ def test_a_warning_in_the_mail_has_the_line_that_switches_it_off(tmp_path: Path)
     line = next(each for each in text if each.startswith("actions = "))
     header = text[text.index(line) - 1]
     toml.write_text(f"{toml.read_text()}\n{header}\n{line}\n")
-    file = folder / "outbox" / "stock.json"
+    # A file that is another one than before is imported.
     stock_file(folder, 39)
-    assert file.exists()
     succeed_here("feeds", "run", "main", "--dir", folder)
     with Store.open(load_settings(folder, {}).database_url) as store, store.read("my-store", datetime.now(UTC)) as tx:
         assert not [each for record in warned_imports(tx).values() for each in record.findings]

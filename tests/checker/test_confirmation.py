@@ -5,6 +5,7 @@ import json
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from itertools import chain, cycle, repeat
+from random import Random
 from typing import Any, TypeVar
 
 import httpx
@@ -22,7 +23,7 @@ from dealer_agent.checker.wire import TargetConnection
 pytestmark = pytest.mark.outside_protocol("checker")
 
 SKILLS = CARD | {"skills": [{"id": "inventory.search"}, {"id": "dealer.information"}]}
-OF_DATA, OF_FORM = "listing.vin", "envelope.reply.role"
+OF_DATA, OF_PAGES, OF_FORM = "listing.vin", "search.pages-differ", "envelope.reply.role"
 
 T = TypeVar("T")
 Ends = Iterable[Exception | None]
@@ -63,7 +64,7 @@ def judged(
     async def end(target: Target) -> None:
         nonlocal times
         times += 1
-        if requirement_id == OF_DATA:
+        if requirement_id in (OF_DATA, OF_PAGES):
             await target.listings()
         if (problem := next(script)) is not None:
             raise problem
@@ -122,6 +123,15 @@ def test_a_stock_that_never_holds_still_is_not_checked(monkeypatch: pytest.Monke
 )
 def test_data_that_changes_and_does_not_say_so_hides_no_defect(stocks: Stocks, monkeypatch: pytest.MonkeyPatch) -> None:
     assert judged(always(), monkeypatch, stocks)[0].outcome == "fail"
+
+
+@pytest.mark.parametrize(("requirement_id", "outcome"), [(OF_PAGES, "fail"), (OF_DATA, "could not check")])
+def test_an_order_by_chance_fails_in_checks_of_pages_only(
+    requirement_id: str, outcome: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_chance = Random(7)
+    stocks = (by_chance.sample(stock(*range(12)), 12) for _ in repeat(None))
+    assert judged(always(), monkeypatch, stocks, requirement_id)[0].outcome == outcome
 
 
 def test_a_time_alone_is_no_change(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,14 +22,12 @@ CHOICES = {
     "cards.etag",
     "cards.last-modified",
     "envelope.push-configuration",
-    "envelope.task-id",
     "errors.status-of-code",
     "http.content-type-a2a",
     "http.empty-body",
     "http.not-json",
     "http.not-utf8",
     "leads.test-drive-unknown",
-    "versions.query",
 }
 """What is recommended, and what this dealer decided otherwise. Its code does all of it on purpose."""
 SMALL_CAPS = "[search]\ndefault_limit = 3\nlimit_cap = 5\n[service]\nbody_limit_kib = 4\nlead_body_limit_kib = 4\n"

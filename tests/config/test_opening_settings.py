@@ -67,11 +67,11 @@ def refused(added: str) -> list[str]:
         (DAY + "date = '2026-12-24'\nhours = 'closed'\ndepartments = ['sales']", "line 10: "
          "rooftops[0].special_days[0].departments[0]: there is no [rooftops.hours.sales]; write one"),
         ("closed_dates = ['2026-12-24']\n" + SALES + DAY + "date = '2026-12-24'\nhours = '09:00-12:00'", "line 11: "
-         "rooftops[0].special_days[0].date: '2026-12-24' has other hours for all departments already; keep one of "
-         "them; closed_dates counts, too"),
+         "rooftops[0].special_days[0].date: '2026-12-24' has hours for all departments twice; delete one of the two "
+         "entries (a day in closed_dates is such an entry)"),
         (SALES + (DAY + "date = '2026-12-24'\ndepartments = ['sales']\nhours = 'closed'\n") * 2, "line 14: "
-         "rooftops[0].special_days[1].date: '2026-12-24' has other hours for 'sales' already; keep one of "
-         "them; closed_dates counts, too"),
+         "rooftops[0].special_days[1].date: '2026-12-24' has hours for 'sales' twice; delete one of the two "
+         "entries (a day in closed_dates is such an entry)"),
         # 2026-12-28 is a Monday.
         (SALES + DAY + "date = '2026-12-27'\nhours = '20:00-10:00'", "line 11: rooftops[0].special_days[0].hours: the "
          "hours of 2026-12-27, '20:00-10:00', run into those of 2026-12-28, '09:00-20:00'; a span belongs to the day "

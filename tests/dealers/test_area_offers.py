@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from dealer_agent.dealers.information import offered_price
+from dealer_agent.dealers.offered_price import offered_price
 from dealer_agent.dealers.profile import AreaOffer
 from dealer_agent.protocol.vehicle import Vehicle
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dealer_agent.config import load_settings
 from dealer_agent.encryption import Cipher, Keyring
 from dealer_agent.encryption.card_signer import CardSigner
-from dealer_agent.server.opening import card_signer
+from dealer_agent.server.dealer_opener import card_signer
 
 pytestmark = pytest.mark.requirement("card-signature-keys")
 

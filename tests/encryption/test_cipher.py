@@ -1,4 +1,4 @@
-"""Sealing, opening, keyed hashes and codes: what opens, what is refused, and what happens while keys change."""
+"""Sealing, opening, keyed hashes and MACs: what opens, what is refused, and what happens while keys change."""
 
 from collections.abc import Callable
 
@@ -15,6 +15,8 @@ OLD, NEW = ("k-old", bytes(range(32))), ("k-new", bytes(range(100, 132)))
 CIPHER = Cipher(Keyring((OLD,)))
 ROTATED = Cipher(Keyring((NEW, OLD)))
 STRANGER = Cipher(Keyring((NEW,)))
+PREFIX = b"\x01\x05k-old"
+"""What each value and each MAC of CIPHER begins with: the format, the length of the id of its key, and this id."""
 PERSON = b'{"first_name":"Robin","email":"robin@example.com"}'
 CONTEXT = ("leads", "customer", "acme", "01KE7AQ2N0V5X3J8R6T4Y9W1ZA")
 
@@ -143,26 +145,26 @@ def test_a_value_that_is_no_sound_text_can_be_looked_up() -> None:
 
 
 @given(st.binary(max_size=200), contexts)
-def test_a_code_verifies_its_data_under_every_key_that_is_still_there(data: bytes, context: tuple[str, ...]) -> None:
-    code = CIPHER.mac(data, *context)
-    assert CIPHER.key_of(code) == "k-old"
-    assert CIPHER.verify_mac(code, data, *context)
-    assert ROTATED.verify_mac(code, data, *context)
-    assert not CIPHER.verify_mac(code, data + b"\0", *context)
+def test_a_mac_verifies_its_data_under_every_key_that_is_still_there(data: bytes, context: tuple[str, ...]) -> None:
+    mac = CIPHER.mac(data, *context)
+    assert CIPHER.key_of(mac) == "k-old"
+    assert CIPHER.verify_mac(mac, data, *context)
+    assert ROTATED.verify_mac(mac, data, *context)
+    assert not CIPHER.verify_mac(mac, data + b"\0", *context)
 
 
-def test_every_flipped_bit_of_a_code_is_refused() -> None:
-    code = CIPHER.mac(PERSON, "acme")
-    for position in range(len(code) * 8):
-        changed = bytearray(code)
+def test_every_flipped_bit_of_a_mac_is_refused() -> None:
+    mac = CIPHER.mac(PERSON, "acme")
+    for position in range(len(mac) * 8):
+        changed = bytearray(mac)
         changed[position // 8] ^= 1 << position % 8
         try:
             assert not CIPHER.verify_mac(bytes(changed), PERSON, "acme")
         except EncryptionError:
-            assert position < 8 * len(b"\x01\x05k-old"), "a wrong code under a known key is no fault of the cipher's"
+            assert position < 8 * len(PREFIX), "only a changed prefix is an error; a wrong MAC is False"
 
 
-def test_the_hash_of_a_lookup_is_no_code_though_value_and_place_are_the_same() -> None:
+def test_the_hash_of_a_lookup_is_not_a_mac_though_value_and_place_are_the_same() -> None:
     assert CIPHER.hash("robin", "acme") != CIPHER.mac(b"robin", "acme")[-32:]
 
 
@@ -174,13 +176,14 @@ def test_the_form_at_rest_is_the_one_that_is_written_down() -> None:
     assert CIPHER.decrypt(sealed, "leads", "é") == PERSON
 
 
-def test_hashes_and_codes_at_rest_stay_what_they_are() -> None:
+def test_hashes_and_macs_at_rest_stay_what_they_are() -> None:
     """Known answers: a change of theirs would lose every duplicate and break every consent chain."""
     assert (
         CIPHER.hash("email:robin@example.com", "acme").hex()
         == "56f385f078c4a1e5f5672150d484aeb35b656410e39df6fedad39a79fe6125c4"
     )
-    assert CIPHER.mac(b"end", "acme")[7:].hex() == "472ef33fb42a4dd0f0faaf0bd69836ba5399d5e4760759fbc9bdbfe4ce7073f8"
+    mac = CIPHER.mac(b"end", "acme").removeprefix(PREFIX)
+    assert mac.hex() == "472ef33fb42a4dd0f0faaf0bd69836ba5399d5e4760759fbc9bdbfe4ce7073f8"
 
 
 PERMANENT = bytes(range(64, 96))

@@ -66,7 +66,8 @@ def test_each_dealer_has_its_feeds_and_replaced_settings_replace_them(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
     installation = make_installation(tmp_path / "installation", env=environment)
-    for count, dealer_id in enumerate((NORTH, SOUTH), 3):
+    unit_counts = {NORTH: 3, SOUTH: 4}
+    for dealer_id, count in unit_counts.items():
         add(installation, dealer_id, more=FOLDER)
         drop(installation, dealer_id, feed_bytes(count))
     with (
@@ -75,7 +76,8 @@ def test_each_dealer_has_its_feeds_and_replaced_settings_replace_them(
         run_installation(installation),
     ):
         eventually(
-            "both are imported", lambda: [read(store, each, count_for_sale) for each in (NORTH, SOUTH)] == [3, 4]
+            "both are imported",
+            lambda: {each: read(store, each, count_for_sale) for each in unit_counts} == unit_counts,
         )
         text = dealer_toml(NORTH, server.toml(name="new"))
         write(store, NORTH, change_settings, text.encode(), expected=1, actor="test")

@@ -36,7 +36,7 @@ from dealer_agent.storage.errors import KeysChanged
 from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.leads.stored_leads import get_lead, record_lead
 from dealer_agent.storage.privacy.consents import verify_chain
-from dealer_agent.storage.privacy.reencryption import keys_in_use
+from dealer_agent.storage.privacy.reencryption import values_by_key
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 
@@ -94,7 +94,7 @@ def ids_of(installation: Installation) -> dict[str, tuple[str, ...]]:
 
 def used(installation: Installation, dealer_id: str) -> set[str]:
     with opened(installation) as store:
-        return set(read(store, dealer_id, keys_in_use))
+        return set(read(store, dealer_id, values_by_key))
 
 
 def all_is_there(installation: Installation) -> None:

@@ -1,5 +1,6 @@
 """The accounts of vendors that upload feeds to an installation: `feed@dealer`."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,7 +33,9 @@ path = "drop"
 """
 
 
-def test_the_name_of_a_user_has_feed_and_dealer(tmp_path: Path, environment: dict[str, str]) -> None:
+@pytest.fixture
+def opened(tmp_path: Path, environment: dict[str, str]) -> Iterator[OpenInstallation]:
+    """An installation whose dealer NORTH has a feed for uploads."""
     installation = make_installation(
         tmp_path / "platform", f"{INSTALLATION_TOML}\n[sftp]\nmax_waiting_files = 3\n", environment
     )
@@ -41,22 +44,30 @@ def test_the_name_of_a_user_has_feed_and_dealer(tmp_path: Path, environment: dic
     # The process that receives uploads has no keys.
     without_keys = replace(installation, cipher=None)
     with Store.open(admin_of(installation.database_url), many_dealers=True) as store:
-        find = Accounts(without_keys, OpenInstallation(without_keys, store)).find
-        account = find(f"main@{NORTH}")
-        assert account is not None
-        assert (account.dealer_id, account.feed) == (NORTH, "main")
-        assert account.incoming == tmp_path / "platform" / "dealers" / NORTH / "feeds" / "main" / "incoming"
-        assert (account.limits.file_bytes, account.limits.files) == (7 << 20, 3)
-        assert account.password_hash == PASSWORD_HASH
-        assert [len(key.split()) for key in account.public_keys] == [2]
-        others = (
-            *(f"fetched@{NORTH}", f"main@{SOUTH}", "main@nobody", "main", NORTH, f"main@{NORTH}@{NORTH}"),
-            *(f"../main@{NORTH}", f"main@../{NORTH}", f"MAIN@{NORTH}", "", "@", "main@" + "x" * 1000),
-        )
-        assert {name: find(name) for name in others} == dict.fromkeys(others)
-        with store.write(NORTH) as tx:
-            set_state(tx, enabled=False)
-        assert find(f"main@{NORTH}") is None
+        yield OpenInstallation(without_keys, store)
+
+
+def test_the_name_of_a_user_has_feed_and_dealer(opened: OpenInstallation, tmp_path: Path) -> None:
+    account = Accounts(opened.installation, opened).find(f"main@{NORTH}")
+    assert account is not None
+    assert (account.dealer_id, account.feed) == (NORTH, "main")
+    assert account.incoming == tmp_path / "platform" / "dealers" / NORTH / "feeds" / "main" / "incoming"
+    assert (account.limits.file_bytes, account.limits.files) == (7 << 20, 3)
+    assert account.password_hash == PASSWORD_HASH
+    assert [len(key.split()) for key in account.public_keys] == [2]
+
+
+def test_other_names_and_those_of_a_disabled_dealer_have_no_account(opened: OpenInstallation) -> None:
+    find = Accounts(opened.installation, opened).find
+    others = (
+        *(f"fetched@{NORTH}", f"main@{SOUTH}", "main@nobody", "main", NORTH, f"main@{NORTH}@{NORTH}"),
+        *(f"../main@{NORTH}", f"main@../{NORTH}", f"MAIN@{NORTH}", "", "@", "main@" + "x" * 1000),
+    )
+    assert {name: find(name) for name in others} == dict.fromkeys(others)
+    assert find(f"main@{NORTH}") is not None
+    with opened.store.write(NORTH) as tx:
+        set_state(tx, enabled=False)
+    assert find(f"main@{NORTH}") is None
 
 
 def test_a_dealer_cannot_change_the_server_nor_read_a_key_elsewhere(tmp_path: Path) -> None:

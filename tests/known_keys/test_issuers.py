@@ -50,11 +50,11 @@ def test_a_key_set_that_cannot_be_fetched_or_read_is_refused_with_the_reason(
         fetched(source.format(url=issuer.url))
 
 
-@pytest.mark.parametrize("kind", ["issuer:{url}", "jwks:{url}/keys.json"])
-def test_a_dealer_of_an_installation_reaches_no_private_address(issuer: Issuer, kind: str) -> None:
+@pytest.mark.parametrize("source", ["issuer:{url}", "jwks:{url}/keys.json"])
+def test_a_dealer_of_an_installation_reaches_no_private_address(issuer: Issuer, source: str) -> None:
     before = issuer.fetched
     with pytest.raises(FetchFailed, match="not public"):
-        fetched(kind.format(url=issuer.url), AddressRule())
+        fetched(source.format(url=issuer.url), AddressRule())
     assert issuer.fetched == before
 
 

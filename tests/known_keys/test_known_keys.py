@@ -175,6 +175,7 @@ def test_a_directory_that_never_answers_ends_a_fetch(
 @sqlite_first()
 def test_a_stranger_cannot_name_a_private_address(source: str, store: Store) -> None:
     service = Service(store, AddressRule())
+    # `find` also runs the fetch that is due.
     assert service.find(source) is None
     with store.read(OWNER) as tx:
         row = find_source(tx, source)

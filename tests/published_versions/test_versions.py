@@ -24,7 +24,7 @@ from tests.server.conftest import OpenDealership
 from tests.server.dealership import ACCORD, LEAF, LOT, Dealership, error_of, message
 
 from dealer_agent.protocol.published_versions import PUBLISHED_VERSIONS
-from dealer_agent.server.opening import admitted_callers
+from dealer_agent.server.dealer_opener import admitted_callers
 
 pytestmark = needs_schemas
 every_version = pytest.mark.parametrize("version", VERSIONS)

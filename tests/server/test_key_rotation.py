@@ -23,10 +23,11 @@ from dealer_agent.privacy import key_rotation
 from dealer_agent.privacy.key_rotation import KeyRotation, RotationStopped, changeable_key_file
 from dealer_agent.storage.errors import KeyMissing
 from dealer_agent.storage.leads.idempotency import find_idempotent
-from dealer_agent.storage.leads.stored_leads import find_duplicate, get_lead
+from dealer_agent.storage.leads.persons import find_duplicate
+from dealer_agent.storage.leads.stored_leads import get_lead
 from dealer_agent.storage.leads.visits import visits_of
 from dealer_agent.storage.privacy.consents import verify_chain
-from dealer_agent.storage.privacy.reencryption import keys_in_use
+from dealer_agent.storage.privacy.reencryption import values_by_key
 from dealer_agent.storage.store import Store
 
 pytestmark = pytest.mark.outside_protocol("keys")
@@ -85,7 +86,7 @@ class Machine:
 
     def used(self) -> set[str]:
         with Store.open(self.url) as store:
-            return {key_id for key_id, values in read(store, DEALER, keys_in_use).items() if values}
+            return {key_id for key_id, values in read(store, DEALER, values_by_key).items() if values}
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from dealer_agent.operations.replies import RecordedReplies
 from dealer_agent.protocol import ids
 from dealer_agent.protocol.offers import OFFERS_EXTENSION
 from dealer_agent.server import reply_record
-from dealer_agent.server.opening import admitted_callers
+from dealer_agent.server.dealer_opener import admitted_callers
 from dealer_agent.storage.stock import recorded_replies
 from dealer_agent.storage.stock.recorded_replies import newest_replies
 from dealer_agent.storage.store import Store

@@ -18,7 +18,7 @@ from dealer_agent.protocol.errors import RateLimited
 from dealer_agent.server import request_memory
 from dealer_agent.server.connection import MOST_HEADERS, BoundedConnection
 from dealer_agent.server.fast_path import REQUEST_BYTES
-from dealer_agent.server.request_memory import CONNECTION_BYTES, RETURNED_BYTES, RequestMemory
+from dealer_agent.server.request_memory import CONNECTION_BYTES, RETURNED_BYTES, HeldBytes
 
 pytestmark = pytest.mark.requirement("request-memory")
 
@@ -47,7 +47,7 @@ class Held:
 
 
 def test_the_unfinished_request_that_began_first_is_given_up() -> None:
-    memory = RequestMemory(100, 100)
+    memory = HeldBytes(100, 100)
     waiting, first, second, third = Held(), Held(), Held(), Held()
     assert memory.hold(waiting, 30, None, is_unfinished=False)
     assert memory.hold(first, 10, None, is_unfinished=True)
@@ -59,7 +59,7 @@ def test_the_unfinished_request_that_began_first_is_given_up() -> None:
 
 
 def test_without_unfinished_requests_of_others_a_new_one_is_refused() -> None:
-    memory = RequestMemory(100, 100)
+    memory = HeldBytes(100, 100)
     waiting, new = Held(), Held()
     assert memory.hold(waiting, 80, None, is_unfinished=False)
     assert not memory.hold(new, 30, None, is_unfinished=True)
@@ -70,7 +70,7 @@ def test_without_unfinished_requests_of_others_a_new_one_is_refused() -> None:
 
 
 def test_a_client_has_a_share_and_no_other_client_pays_for_it() -> None:
-    memory = RequestMemory(100, 40)
+    memory = HeldBytes(100, 40)
     others = Held()
     assert memory.hold(others, 40, "203.0.113.1", is_unfinished=True)
     assert memory.hold(Held(), 40, "203.0.113.2", is_unfinished=True)
@@ -94,7 +94,7 @@ def port(tmp_path_factory: pytest.TempPathFactory, stocked: Path) -> Iterator[in
 class Watched(BoundedConnection):
     """Exposes the budget of the server."""
 
-    memory: RequestMemory
+    memory: HeldBytes
     alive: ClassVar[weakref.WeakSet["Watched"]] = weakref.WeakSet()
 
     def connection_made(self, transport: Any) -> None:
@@ -246,7 +246,7 @@ def test_a_lead_may_have_its_type_after_everything_else(
 
 
 def test_only_a_few_large_bodies_may_arrive_before_their_skill_is_known() -> None:
-    memory = RequestMemory(MEBIBYTE, MEBIBYTE)
+    memory = HeldBytes(MEBIBYTE, MEBIBYTE)
     with ExitStack() as stack:
         for _ in range(request_memory.MOST_UNKNOWN):
             stack.enter_context(memory.of_unknown_type(None))
@@ -257,7 +257,7 @@ def test_only_a_few_large_bodies_may_arrive_before_their_skill_is_known() -> Non
 
 
 def test_a_client_has_a_share_of_the_large_bodies_of_unknown_type() -> None:
-    memory = RequestMemory(MEBIBYTE, MEBIBYTE)
+    memory = HeldBytes(MEBIBYTE, MEBIBYTE)
     with ExitStack() as stack:
         for _ in range(request_memory.UNKNOWN_PER_CLIENT):
             stack.enter_context(memory.of_unknown_type("203.0.113.1"))
@@ -270,7 +270,7 @@ def test_a_client_has_a_share_of_the_large_bodies_of_unknown_type() -> None:
 
 
 def test_a_client_has_a_number_of_unfinished_requests() -> None:
-    memory = RequestMemory(100, 100, most_requests=2)
+    memory = HeldBytes(100, 100, most_requests=2)
     first, second, third = Held(), Held(), Held()
     for holder in (first, second, first):
         assert memory.hold(holder, 1, "203.0.113.1", is_unfinished=True), "the same request does not count twice"
@@ -286,7 +286,7 @@ def test_a_client_has_a_number_of_unfinished_requests() -> None:
 def test_memory_is_returned_to_the_system_once_after_a_flood() -> None:
     many_connections, few_connections = 3_000, 1
     assert many_connections * CONNECTION_BYTES >= RETURNED_BYTES
-    memory = RequestMemory(100 * MEBIBYTE, 100 * MEBIBYTE)
+    memory = HeldBytes(100 * MEBIBYTE, 100 * MEBIBYTE)
     trims: list[int] = []
     memory._trim = trims.append
     holder = Held()

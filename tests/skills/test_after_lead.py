@@ -288,7 +288,7 @@ def test_the_agent_moves_a_visit_as_its_customer_would(new_intake: OpenIntake) -
     lead_id, south = drive["lead_id"], "Ridgeline South"
     intake.all_sent()
     moved = Sender(intake).move(lead_id, at("13:00"))["visit"]
-    assert booked(intake, drive) == [("replaced", "03 16:00"), ("confirmed", "03 19:00")]
+    assert booked(intake, drive) == [("replaced", "03 10:00"), ("confirmed", "03 13:00")]
     assert intake.places("test_drive") == 4
     stored = read(intake.store, "ridgeline", get_lead, lead_id)
     assert stored is not None
@@ -409,7 +409,7 @@ def test_one_key_moves_once_also_when_it_comes_twice_at_once(new_intake: OpenInt
     # The visit moves on; the first key still repeats its response.
     sender.move(drive["lead_id"], at("13:00"), "two")
     assert sender.move(drive["lead_id"], at("15:00"), "one") == first
-    assert booked(intake, drive)[-1] == ("confirmed", "03 19:00")
+    assert booked(intake, drive)[-1] == ("confirmed", "03 13:00")
     with pytest.raises(IdempotencyConflict):
         sender.move(drive["lead_id"], at("16:00"), "one")
     with pytest.raises(IdempotencyConflict):
@@ -515,9 +515,10 @@ def test_a_visit_of_another_lead_of_the_same_sender_is_not_found(new_intake: Ope
 
 
 @pytest.mark.requirement("visit-chosen", "visit-move")
-def test_a_visit_that_an_unproved_duplicate_asked_for_does_not_stand_beside_the_booked_one(
+def test_the_sender_who_books_the_visit_that_its_duplicate_requested_has_only_that_one(
     new_intake: OpenIntake,
 ) -> None:
+    """The duplicate has no secret, so its visit is only requested. The move to the time of the visit books it."""
     intake = new_intake(PROFILE)
     lead = dated(lead_of_sam(visit(at("10:00"))))
     first = anonymous(intake, lead)
@@ -526,7 +527,7 @@ def test_a_visit_that_an_unproved_duplicate_asked_for_does_not_stand_beside_the_
     sender = Sender(intake, ANONYMOUS, first["lead_secret"])
     moved = sender.move(first["lead_id"], at("13:00"), appointment_id=id_of(added))
     assert "other_visits" not in moved
-    assert booked(intake, first) == [("replaced", "03 16:00"), ("confirmed", "03 19:00")]
+    assert booked(intake, first) == [("replaced", "03 10:00"), ("confirmed", "03 13:00")]
     assert intake.places("test_drive") == 4
 
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
+from zoneinfo import ZoneInfo
 
 import msgspec
 import pytest
@@ -25,6 +26,7 @@ from dealer_agent.visits.customer_changes import TimeNotFree, VisitIsOver
 OpenIntake = Callable[..., IntakeSetup]
 Result = TypeVar("Result")
 WAIT = 60.0
+CHICAGO = ZoneInfo("America/Chicago")
 
 
 def linked(answer: dict[str, Any]) -> LinkTarget:
@@ -61,8 +63,9 @@ def withdraw(intake: IntakeSetup, answer: dict[str, Any], *channels: str, now: d
 
 
 def booked(intake: IntakeSetup, answer: dict[str, Any]) -> list[tuple[str, str]]:
-    """Status and hour in UTC of a lead's visits, oldest first."""
-    return [(one.status, f"{one.starts_at:%d %H:%M}") for one in intake.visits_of(answer["lead_id"]) if one.starts_at]
+    """Status, day and hour of a lead's visits on the clock of the rooftops, oldest first."""
+    visits = [(one.status, one.starts_at) for one in intake.visits_of(answer["lead_id"])]
+    return [(status, f"{start.astimezone(CHICAGO):%d %H:%M}") for status, start in visits if start]
 
 
 @pytest.mark.requirement("customer-links-move")
@@ -71,7 +74,7 @@ def test_moving_a_visit_frees_its_place_and_notifies_crm_staff_and_customer(new_
     drive = intake.take(lead_of_sam(visit(at("10:00"))), NOW, LOT)
     intake.all_sent()
     new_id = move(intake, drive, at("13:00"))
-    assert booked(intake, drive) == [("replaced", "03 16:00"), ("confirmed", "03 19:00")]
+    assert booked(intake, drive) == [("replaced", "03 10:00"), ("confirmed", "03 13:00")]
     assert intake.places("test_drive") == 4
     lead_id, south = drive["lead_id"], "Ridgeline South"
     (event,) = read(intake.store, "ridgeline", get_lead, lead_id).events  # type: ignore[union-attr]
@@ -147,7 +150,7 @@ def test_an_appraisal_within_a_test_drive_moves_with_it(new_intake: OpenIntake) 
     appraisal = intake.take(lead_of_sam(visit(at("10:00"), "trade_in"), None), NOW, LOT)
     intake.all_sent()
     move(intake, drive, at("13:00"))
-    assert booked(intake, appraisal) == [("replaced", "03 16:00"), ("confirmed", "03 19:00")]
+    assert booked(intake, appraisal) == [("replaced", "03 10:00"), ("confirmed", "03 13:00")]
     assert {row[0] for row in waiting_deliveries(intake) if row[1] == "confirm"} == {
         drive["lead_id"],
         appraisal["lead_id"],
@@ -190,7 +193,7 @@ def test_a_visit_that_its_customer_cancels_ends_as_one_that_the_dealer_cancels(n
     intake.all_sent()
     cancel(intake, drive)
     assert {row[1] for row in waiting_deliveries(intake)} == {"resend", "notify", "cancel"}
-    assert booked(intake, drive) == [("cancelled", "03 16:00")]
+    assert booked(intake, drive) == [("cancelled", "03 10:00")]
     assert intake.places("test_drive") == 0
     with pytest.raises(VisitIsOver, match="cancelled"):
         cancel(intake, drive)

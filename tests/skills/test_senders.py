@@ -27,7 +27,8 @@ from dealer_agent.protocol.requests import Customer
 from dealer_agent.protocol.response_bodies import SkillResult
 from dealer_agent.storage.deliveries.notices import withdraw
 from dealer_agent.storage.leads.lead_record import lead_details
-from dealer_agent.storage.leads.stored_leads import find_leads_of, get_lead
+from dealer_agent.storage.leads.persons import find_leads_of
+from dealer_agent.storage.leads.stored_leads import get_lead
 from dealer_agent.storage.privacy.consents import allowed_channels
 from dealer_agent.storage.privacy.erasure import erase_lead
 

@@ -19,7 +19,7 @@ from tests.storage.samples import NO_NOTICES
 from dealer_agent.dealers.profile import Policies
 from dealer_agent.protocol.errors import ContactConsentRequired
 from dealer_agent.storage.deliveries.notices import withdraw
-from dealer_agent.storage.leads.stored_leads import find_leads_of
+from dealer_agent.storage.leads.persons import find_leads_of
 from dealer_agent.storage.privacy.consents import allowed_channels, verify_chain
 from dealer_agent.storage.privacy.erasure import erase_lead
 from dealer_agent.storage.privacy.withdrawals import withdrawn_since

@@ -12,7 +12,7 @@ from tests.storage.samples import CIPHER, DEALER, MONDAY, first_answer, import_r
 from ulid import ULID
 
 from dealer_agent.storage.leads.idempotency import find_idempotent
-from dealer_agent.storage.leads.stored_leads import find_duplicate
+from dealer_agent.storage.leads.persons import find_duplicate
 from dealer_agent.storage.migrate import migrate
 from dealer_agent.storage.stock.reading import read_revision
 from dealer_agent.storage.store import Store

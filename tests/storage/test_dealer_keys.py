@@ -18,7 +18,7 @@ from dealer_agent.storage.installation.dealer_registry import ADD_DEALER, add_de
 from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.leads.stored_leads import get_lead
 from dealer_agent.storage.privacy.dealer_keys import change_keyring, create_keys
-from dealer_agent.storage.privacy.reencryption import keys_in_use
+from dealer_agent.storage.privacy.reencryption import values_by_key
 from dealer_agent.storage.store import Store
 
 pytestmark = pytest.mark.outside_protocol("many dealers in one service")
@@ -49,8 +49,8 @@ def test_two_dealers_have_different_keys(store: Store) -> None:
     north, south = keyring_of(store, NORTH), keyring_of(store, SOUTH)
     assert len({north.keys[0], south.keys[0], KEYRING.keys[0]}) == 3
     assert len({north.permanent, south.permanent, KEYRING.permanent}) == 3
-    assert read(store, NORTH, keys_in_use).keys() == {north.active}
-    assert read(store, SOUTH, keys_in_use).keys() == {south.active}
+    assert read(store, NORTH, values_by_key).keys() == {north.active}
+    assert read(store, SOUTH, values_by_key).keys() == {south.active}
     assert read(store, NORTH, get_lead, "L1") is not None
 
 

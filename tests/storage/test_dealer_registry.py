@@ -35,7 +35,9 @@ def test_a_dealer_is_added_once_with_its_settings(store: Store) -> None:
     add(store, "north")
     with pytest.raises(DealerExists, match="north is registered already"):
         add(store, "north", SECOND)
-    assert read(store, "north", registry.find_dealer) == ("north", True, False, 1, "first")
+    assert read(store, "north", registry.find_dealer) == registry.RegisteredDealer(
+        "north", enabled=True, listed=False, settings_number=1, name="first"
+    )
     assert read(store, "north", registry.read_settings, 1) == FIRST
     (record,) = read(store, "north", registry.list_settings)
     assert (record.number, record.actor, record.note) == (1, "Pat", "new")
@@ -45,7 +47,9 @@ def test_a_dealer_is_added_once_with_its_settings(store: Store) -> None:
 def test_new_settings_get_a_number_and_the_old_ones_stay(store: Store) -> None:
     add(store, "north")
     number = write(store, "north", registry.change_settings, SECOND, expected=1, actor="Sam")
-    assert read(store, "north", registry.find_dealer) == ("north", True, False, number, "second")
+    assert read(store, "north", registry.find_dealer) == registry.RegisteredDealer(
+        "north", enabled=True, listed=False, settings_number=number, name="second"
+    )
     assert number == 2
     assert [record.number for record in read(store, "north", registry.list_settings)] == [2, 1]
     assert [read(store, "north", registry.read_settings, each) for each in (1, 2)] == [FIRST, SECOND]
@@ -67,7 +71,9 @@ def test_a_dealer_is_enabled_and_listed_separately(store: Store) -> None:
     add(store, "north")
     write(store, "north", registry.set_state, listed=True)
     write(store, "north", registry.set_state, enabled=False)
-    assert read(store, "north", registry.find_dealer) == ("north", False, True, 1, "first")
+    assert read(store, "north", registry.find_dealer) == registry.RegisteredDealer(
+        "north", enabled=False, listed=True, settings_number=1, name="first"
+    )
 
 
 @sqlite_first()

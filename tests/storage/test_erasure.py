@@ -23,7 +23,8 @@ from dealer_agent.storage.deliveries.sent_deliveries import StoredDocument, rene
 from dealer_agent.storage.leads.idempotency import find_idempotent, record_idempotency
 from dealer_agent.storage.leads.lead_writer import LeadWriter
 from dealer_agent.storage.leads.notes import add_note, notes_of
-from dealer_agent.storage.leads.stored_leads import append_to_lead, find_duplicate, find_leads_of, get_lead, record_lead
+from dealer_agent.storage.leads.persons import find_duplicate, find_leads_of
+from dealer_agent.storage.leads.stored_leads import append_to_lead, get_lead, record_lead
 from dealer_agent.storage.leads.visits import busy_quarters, occupy_places, record_visit, visits_of
 from dealer_agent.storage.privacy.accesses import list_accesses, log_access
 from dealer_agent.storage.privacy.consents import record_consent, record_withdrawal_event, verify_chain
@@ -368,17 +369,23 @@ def test_disposal_by_age_affects_only_the_dealer_that_runs_it(two: Store) -> Non
 @sqlite_first()
 def test_who_looked_stays_on_record_when_the_customer_is_erased(two: Store) -> None:
     lock_at(MONDAY, two, DEALER, log_access, "alex", "leads list", leads=2)
-    lock_at(TUESDAY, two, DEALER, log_access, "alex\0", "leads show", lead_id="L1", leads=1)
+    lock_at(TUESDAY, two, DEALER, log_access, "alex", "leads show", lead_id="L1", leads=1)
     lock_at(TUESDAY, two, "lakeside", log_access, "kim", "leads list", leads=7)
     lock_at(WEDNESDAY, two, DEALER, erase_lead, "L1")
     looks = [
         (look.at, look.actor, look.action, look.lead_id, look.leads) for look in read(two, DEALER, list_accesses, 9)
     ]
     assert looks == [
-        (TUESDAY, "alex\ufffd", "leads show", "L1", 1),
+        (TUESDAY, "alex", "leads show", "L1", 1),
         (MONDAY, "alex", "leads list", None, 2),
     ]
     assert [look.action for look in read(two, DEALER, list_accesses, 1)] == ["leads show"]
+
+
+def test_a_nul_in_the_name_of_who_looked_is_stored_as_the_replacement_character(two: Store) -> None:
+    lock_at(MONDAY, two, DEALER, log_access, "alex\0", "leads list", leads=2)
+    (look,) = read(two, DEALER, list_accesses, 9)
+    assert look.actor == "alex\ufffd"
 
 
 @sqlite_first()

@@ -32,17 +32,12 @@ from dealer_agent.storage.deliveries.notices import withdraw
 from dealer_agent.storage.errors import KeyMissing, StorageError, WrongKey
 from dealer_agent.storage.leads.idempotency import find_idempotent, record_idempotency
 from dealer_agent.storage.leads.lead_writer import LeadWriter
-from dealer_agent.storage.leads.stored_leads import (
-    find_duplicate,
-    find_leads_of,
-    get_lead,
-    record_contacts,
-    record_lead,
-)
+from dealer_agent.storage.leads.persons import find_duplicate, find_leads_of
+from dealer_agent.storage.leads.stored_leads import get_lead, record_contacts, record_lead
 from dealer_agent.storage.leads.visits import visits_of
 from dealer_agent.storage.privacy.consents import record_consent, verify_chain
 from dealer_agent.storage.privacy.erasure import dispose, erase_lead
-from dealer_agent.storage.privacy.reencryption import STEPS, _find_others, _reencrypt, keys_in_use, reencrypt
+from dealer_agent.storage.privacy.reencryption import STEPS, _find_others, _reencrypt, reencrypt, values_by_key
 from dealer_agent.storage.schema import metadata
 from dealer_agent.storage.stock.reading import ChangeCounters, read_revision
 from dealer_agent.storage.store import Store
@@ -79,7 +74,7 @@ def test_without_a_key_what_holds_no_customer_data_works_and_the_rest_says_what_
 ) -> None:
     with Store.open(database_url) as store:
         assert read(store, DEALER, read_revision) == ChangeCounters(0, 0)
-        assert read(store, DEALER, keys_in_use) == {KEYRING.active: VALUES}
+        assert read(store, DEALER, values_by_key) == {KEYRING.active: VALUES}
         for call in (
             lambda: store.check_keys(DEALER),
             lambda: read(store, DEALER, list_leads, 1),
@@ -162,9 +157,9 @@ def test_a_change_of_keys_leaves_nothing_under_the_old_one_and_everything_as_it_
 ) -> None:
     before = [read(renewed, DEALER, get_lead, name) for name in ("L1", "L2")]
     visits = read(renewed, DEALER, visits_of, "L1")
-    assert read(renewed, DEALER, keys_in_use) == {"k-first": VALUES}
+    assert read(renewed, DEALER, values_by_key) == {"k-first": VALUES}
     assert reencrypt_all(renewed, DEALER, 1000) == VALUES
-    assert read(renewed, DEALER, keys_in_use) == {"k-second": VALUES}
+    assert read(renewed, DEALER, values_by_key) == {"k-second": VALUES}
     with Store.open(database_url, ONLY_NEW) as store:
         assert [read(store, DEALER, get_lead, name) for name in ("L1", "L2")] == before
         assert read(store, DEALER, visits_of, "L1") == visits
@@ -181,8 +176,8 @@ def test_a_change_of_keys_may_stop_anywhere_and_goes_on_from_there(renewed: Stor
     for done in reencrypt(renewed, DEALER, 7):
         left -= done
         assert 0 < done <= 7
-        assert sum(read(renewed, DEALER, keys_in_use).values()) == VALUES
-        assert read(renewed, DEALER, keys_in_use).get("k-first", 0) == left
+        assert sum(read(renewed, DEALER, values_by_key).values()) == VALUES
+        assert read(renewed, DEALER, values_by_key).get("k-first", 0) == left
         assert read(renewed, DEALER, verify_chain).problem is None
         assert read(renewed, DEALER, find_leads_of, ["email:sam.sample@example.com"]) == ["L1"]
         assert None not in [read(renewed, DEALER, get_lead, name) for name in ("L1", "L2")]
@@ -198,12 +193,12 @@ def test_a_worker_that_has_not_read_the_new_keys_yet_seals_nothing_with_the_old_
     late = Cipher(KEYRING, lambda: source[0])
     with Store.open(database_url, late) as store, closing(store.lead_writer()) as writer:
         change = reencrypt(renewed, DEALER, 5)
-        while read(renewed, DEALER, keys_in_use).get("k-first", 0) > 5:
+        while read(renewed, DEALER, values_by_key).get("k-first", 0) > 5:
             next(change)
         assert late.keyring.active == "k-first"
         writer.submit(DEALER, storing("A1")).result(60)
         reencrypt_all(renewed, DEALER, 5)
-    assert set(read(renewed, DEALER, keys_in_use)) == {"k-second"}
+    assert set(read(renewed, DEALER, values_by_key)) == {"k-second"}
 
 
 @sqlite_first()
@@ -214,7 +209,7 @@ def test_a_change_whose_transaction_failed_leaves_nothing_out(renewed: Store) ->
         assert _reencrypt(tx, STEPS[0], _find_others(tx, STEPS[0], None, 9), 9) > 0
         tx.connection.rollback()
     left -= sum(change)
-    assert (left, read(renewed, DEALER, keys_in_use)) == (0, {"k-second": VALUES})
+    assert (left, read(renewed, DEALER, values_by_key)) == (0, {"k-second": VALUES})
 
 
 @sqlite_first()
@@ -243,7 +238,7 @@ def test_repeats_are_found_while_keys_change(writer: LeadWriter, renewed: Store)
     writer.submit(DEALER, repeat).result(60)
     for _ in reencrypt(renewed, DEALER, 5):
         assert read(renewed, DEALER, find_leads_of, contacts) == ["L1"]
-    assert read(renewed, DEALER, keys_in_use) == {"k-second": VALUES + 1}, "the contact is stored once again"
+    assert read(renewed, DEALER, values_by_key) == {"k-second": VALUES + 1}, "the contact is stored once again"
 
     def by_new_key(tx: Transaction) -> None:
         tx = with_cipher(tx, ONLY_NEW)
@@ -265,7 +260,7 @@ def test_nothing_is_sealed_with_a_key_that_was_retired(writer: LeadWriter, fille
         writer.submit(DEALER, known("Sam", "L3")).result(60)
     with pytest.raises(KeyMissing, match="k-second"):
         lock_at(TUESDAY, filled, DEALER, withdraw, "L1", ["sms"], by="Alex", reason=None, profile=NO_NOTICES)
-    assert read(renewed, DEALER, keys_in_use) == {"k-second": VALUES}
+    assert read(renewed, DEALER, values_by_key) == {"k-second": VALUES}
     assert read(renewed, DEALER, get_lead, "L3") is None
 
 
@@ -280,7 +275,7 @@ def test_a_writer_whose_key_was_retired_takes_the_one_that_its_source_has_now(
         reencrypt_all(renewed, DEALER, 100)
         source[0] = ONLY_NEW.keyring
         writer.submit(DEALER, storing("L4")).result(60)
-    assert set(read(renewed, DEALER, keys_in_use)) == {"k-second"}
+    assert set(read(renewed, DEALER, values_by_key)) == {"k-second"}
     assert {lead.lead_id for lead in read(renewed, DEALER, list_leads, 9)} == {"L1", "L2", "L3", "L4"}
 
 
@@ -312,10 +307,10 @@ def test_a_job_encrypts_with_the_keys_that_were_checked_for_it(database_url: str
 
     with Store.open(database_url, shared) as store, closing(store.lead_writer()) as writer:
         writer.submit(DEALER, refreshed_by_another_thread).result(60)
-        assert set(read(filled, DEALER, keys_in_use)) == {"k-first"}
+        assert set(read(filled, DEALER, values_by_key)) == {"k-first"}
         writer.submit(DEALER, storing("L4")).result(60)
     with Store.open(database_url, NEW) as ahead:
-        assert set(read(ahead, DEALER, keys_in_use)) == {"k-first", "k-second"}
+        assert set(read(ahead, DEALER, values_by_key)) == {"k-first", "k-second"}
 
 
 @sqlite_first()
@@ -406,7 +401,7 @@ def test_an_erased_lead_needs_no_key_any_more(renewed: Store) -> None:
     for name in ("L1", "L2"):
         lock_at(TUESDAY, renewed, DEALER, erase_lead, name, consent_too=True)
     assert sealed_values(renewed) == set()
-    assert read(renewed, DEALER, keys_in_use) == {"k-second": 1}, "the end of the chain, sealed by the last erasure"
+    assert read(renewed, DEALER, values_by_key) == {"k-second": 1}, "the end of the chain, sealed by the last erasure"
     assert reencrypt_all(renewed, DEALER, 9) == 0
 
 
@@ -420,7 +415,7 @@ def test_a_value_that_does_not_open_is_named_and_can_be_erased(renewed: Store) -
         read(renewed, DEALER, get_lead, "L2")
     lock_at(TUESDAY, renewed, DEALER, erase_lead, "L2")
     reencrypt_all(renewed, DEALER, 1000)
-    assert set(read(renewed, DEALER, keys_in_use)) == {"k-second"}
+    assert set(read(renewed, DEALER, values_by_key)) == {"k-second"}
 
 
 def test_a_change_of_keys_does_not_hide_that_the_chain_was_tampered_with(renewed: Store) -> None:
@@ -430,15 +425,15 @@ def test_a_change_of_keys_does_not_hide_that_the_chain_was_tampered_with(renewed
         tx.connection.execute(text(f"UPDATE dealers SET consent_events = 5, consent_head = {head}"))
     reencrypt_all(renewed, DEALER, 1000)
     assert read(renewed, DEALER, verify_chain).first_broken == 6
-    assert read(renewed, DEALER, keys_in_use)["k-first"] == 1, (
+    assert read(renewed, DEALER, values_by_key)["k-first"] == 1, (
         "its seal is left, and the key to it is not to be thrown away"
     )
 
 
 def test_each_dealer_changes_keys_apart(renewed: Store) -> None:
     assert reencrypt_all(renewed, "lakeside", 1000) == 0
-    assert read(renewed, "lakeside", keys_in_use) == {}
-    assert read(renewed, DEALER, keys_in_use) == {"k-first": VALUES}
+    assert read(renewed, "lakeside", values_by_key) == {}
+    assert read(renewed, DEALER, values_by_key) == {"k-first": VALUES}
 
 
 @sqlite_first()

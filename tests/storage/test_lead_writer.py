@@ -24,13 +24,8 @@ from dealer_agent.storage.errors import (
 from dealer_agent.storage.leads.idempotency import find_idempotent
 from dealer_agent.storage.leads.lead_queue import MOST_WAITING
 from dealer_agent.storage.leads.lead_writer import LeadWriter
-from dealer_agent.storage.leads.stored_leads import (
-    CONTACT_HASH,
-    find_duplicate,
-    get_lead,
-    hashes_of,
-    record_refusal,
-)
+from dealer_agent.storage.leads.persons import find_duplicate, hashes_of
+from dealer_agent.storage.leads.stored_leads import CONTACT_HASH, get_lead, record_refusal
 from dealer_agent.storage.stock.stock_import import NEXT_REVISION
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
@@ -259,9 +254,7 @@ def test_no_lead_of_a_group_is_answered_when_the_connection_breaks_and_the_next_
         writer.close()
 
 
-def test_groups_of_two_processes_with_the_same_dealers_never_wait_for_each_other_in_a_ring(
-    database_url: str, store: Store
-) -> None:
+def test_groups_of_two_processes_with_the_same_dealers_never_deadlock(database_url: str, store: Store) -> None:
     with Store.open(database_url, CIPHER) as other:
         writers = (store.lead_writer(), other.lead_writer())
         guards = [

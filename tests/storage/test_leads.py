@@ -15,10 +15,9 @@ from dealer_agent.leads.records import StoredLead
 from dealer_agent.storage.errors import AlreadyStored
 from dealer_agent.storage.leads.idempotency import StoredResponse, find_idempotent, record_idempotency
 from dealer_agent.storage.leads.lead_writer import LeadWriter
+from dealer_agent.storage.leads.persons import find_duplicate, find_leads_of
 from dealer_agent.storage.leads.stored_leads import (
     append_to_lead,
-    find_duplicate,
-    find_leads_of,
     get_lead,
     record_contacts,
     record_lead,

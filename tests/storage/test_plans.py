@@ -10,7 +10,7 @@ from tests.storage.current import make_current
 from tests.storage.samples import MONDAY
 
 from dealer_agent.storage.deliveries import outbox, sent_deliveries
-from dealer_agent.storage.leads import lead_search, lead_summaries, notes, outcomes, quarantine, visits
+from dealer_agent.storage.leads import lead_search, lead_summaries, notes, outcomes, persons, quarantine, visits
 from dealer_agent.storage.leads import stored_leads as leads
 from dealer_agent.storage.privacy import consents, erasure, withdrawals
 from dealer_agent.storage.store import Store
@@ -94,13 +94,13 @@ def parameters_of(statement: Select[Any] | Update | Delete) -> set[str]:
         pytest.param(visits.END_SHARING, "shares=?", id="the end of what is part of it"),
         pytest.param(visits.DELETE_PLACES, "appointment_id=?", id="its places"),
         pytest.param(visits.FIND_BOOKED, "lead_id=?", id="the visits that a customer has"),
-        pytest.param(leads.FIND_LEADS_OF, "contact_hash=?", id="the leads of a person"),
+        pytest.param(persons.FIND_LEADS_OF, "contact_hash=?", id="the leads of a person"),
         pytest.param(erasure.UNLINK, "may_be_same_person_as=?", id="what others say of a lead"),
         pytest.param(sent_deliveries.COUNT_MAILS_BEFORE, "outbox_dealer_id_lead_id_state", id="mails to an address"),
         pytest.param(withdrawals.FIND_WITHDRAWN.statement, "contact_hash=?", id="what a person withdrew"),
         pytest.param(withdrawals.FIND_EVENTS.statement, "lead_id=?", id="what a person withdrew, by the chain"),
         pytest.param(withdrawals.READ_WITHDRAWALS, "ix_consent_events_withdrawals", id="all withdrawals"),
-        pytest.param(leads.FIND_NEWEST.statement, "contact_hash=?", id="the newest leads of a person"),
+        pytest.param(persons.FIND_NEWEST.statement, "contact_hash=?", id="the newest leads of a person"),
         pytest.param(consents.READ_EVENTS_WITH_PROOFS, "lead_id=?", id="the proof of an erased lead"),
         pytest.param(
             outcomes.COUNT_OUTCOMES, "COVERING INDEX ix_leads_dealer_id_received_at", id="what became of leads"

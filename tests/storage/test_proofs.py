@@ -14,12 +14,13 @@ from tests.storage.test_erasure import SAID, disposed, known
 
 from dealer_agent.encryption import Cipher, Keyring
 from dealer_agent.storage.leads.lead_writer import LeadWriter
-from dealer_agent.storage.leads.stored_leads import find_leads_of, get_lead
+from dealer_agent.storage.leads.persons import find_leads_of
+from dealer_agent.storage.leads.stored_leads import get_lead
 from dealer_agent.storage.privacy.consent_evidence import BadEvidence, check_evidence, evidence_of
 from dealer_agent.storage.privacy.consents import verify_chain
 from dealer_agent.storage.privacy.erasure import disposable, erase_lead, newest_proof, proven_events, proven_leads
 from dealer_agent.storage.privacy.event_chain import Head, commitment, heads, row_hash
-from dealer_agent.storage.privacy.reencryption import keys_in_use
+from dealer_agent.storage.privacy.reencryption import values_by_key
 from dealer_agent.storage.store import Store
 
 _, EMAIL, PHONE, _, TEXT, _ = SAID["Sam"]
@@ -99,7 +100,7 @@ def test_the_proof_outlives_a_change_of_keys(database_url: str, erased: Store) -
     with Store.open(database_url, newer) as store:
         store.check_keys(DEALER)
         reencrypt_all(store, DEALER, 100)
-        assert set(read(store, DEALER, keys_in_use)) == {"k-second"}
+        assert set(read(store, DEALER, values_by_key)) == {"k-second"}
     with Store.open(database_url, Cipher(Keyring(newer.keyring.keys[:1], KEYRING.permanent))) as store:
         assert read(store, DEALER, proven_leads, SAM[1]) == ["L1"]
         assert read(store, DEALER, proven_events, ["L1"])[0].consent_text == TEXT

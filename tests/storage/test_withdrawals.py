@@ -14,9 +14,9 @@ from dealer_agent.encryption import Cipher, Keyring
 from dealer_agent.storage.deliveries.notices import withdraw
 from dealer_agent.storage.errors import WrongKey
 from dealer_agent.storage.leads.lead_writer import LeadWriter
-from dealer_agent.storage.leads.stored_leads import find_leads_of
+from dealer_agent.storage.leads.persons import find_leads_of
 from dealer_agent.storage.privacy.erasure import erase_lead
-from dealer_agent.storage.privacy.reencryption import delete_unused_keys, keys_in_use
+from dealer_agent.storage.privacy.reencryption import delete_unused_keys, values_by_key
 from dealer_agent.storage.privacy.withdrawals import withdrawn_since
 from dealer_agent.storage.schema import lead_contacts, withdrawals
 from dealer_agent.storage.store import Store
@@ -103,7 +103,7 @@ def test_the_permanent_secret_is_needed_after_everybody_is_erased(database_url: 
     withdrawn.check_keys(DEALER)
     for lead_id in ("L1", "L2"):
         lock_at(WEDNESDAY, withdrawn, DEALER, erase_lead, lead_id, consent_too=True)
-    assert read(withdrawn, DEALER, keys_in_use), "`keys create` makes no key file in the place of a lost one"
+    assert read(withdrawn, DEALER, values_by_key), "`keys create` makes no key file in the place of a lost one"
     lock_at(WEDNESDAY, withdrawn, DEALER, delete_unused_keys)
     other = Cipher(Keyring(KEYRING.keys, bytes(32)))
     with Store.open(database_url, other) as store, pytest.raises(WrongKey, match="permanent secret"):

@@ -1,4 +1,4 @@
-"""What a process notes for the alerts by itself: the leads that failed in it, and whether its database works."""
+"""Notes for the alerts what only a running process sees: how many leads failed in it, and if its database works."""
 
 import asyncio
 from collections import Counter

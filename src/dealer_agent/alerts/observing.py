@@ -90,7 +90,9 @@ def _observe_feeds(tx: Transaction, settings: AlertSettings, folder: Path) -> Se
         "feed_late": [Observation("inventory", since=at) for at in late],
         "feed_refused": [
             Observation(
-                "inventory", since=each.at, detail=_acceptable(each.source, each.findings, shlex.quote(each.source))
+                "inventory",
+                since=each.at,
+                detail=_refusal_with_commands(each.source, each.findings, shlex.quote(each.source)),
             )
             for each in newest
         ],
@@ -143,17 +145,20 @@ def _refusal(tx: Transaction, file: FeedFile, folder: Path) -> str:
     if file.state != "refused" or not found:
         return in_lines([f"File: {file.name}", file.problem or ""])
     kept = shlex.quote(str(folder / "feeds" / file.feed / "refused" / file.file_id)) + "*"
-    return _acceptable(file.name, found, f"{kept} --feed {shlex.quote(file.feed)}")
+    return _refusal_with_commands(file.name, found, f"{kept} --feed {shlex.quote(file.feed)}")
 
 
-def _acceptable(name: str, findings: Sequence[FeedFinding], arguments: str) -> str:
-    """What the checks say of a refused file, and the command that imports it: with `arguments`, all are accepted."""
+def _refusal_with_commands(name: str, findings: Sequence[FeedFinding], arguments: str) -> str:
+    """What the checks say of a refused file, and the commands that import it, or take the import before it back.
+
+    `arguments` are those of `inventory import`, without the checks that are accepted.
+    """
     said = in_lines([f"File: {name}", *_said(findings)])
     accepted = " ".join(f"--accept {each.check}" for each in findings if each.action == "refuse")
     command = f"dealer-agent inventory import {arguments} {accepted}"
     if not accepted:
         return said
-    undo = "If the import before it was wrong, take that one back. Then import this file:"
+    undo = "If the import before it was wrong, take that one back before you import this file:"
     return "\n".join([said, "If the file is right, accept it:", command, undo, "dealer-agent inventory undo"])
 
 

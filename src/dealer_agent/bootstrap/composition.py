@@ -3,11 +3,11 @@
 import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx
 
@@ -29,11 +29,11 @@ from dealer_agent.privacy.key_rotation import InstallationKeys, KeyRotation, cha
 from dealer_agent.protocol.vocabulary import vocabularies_of
 from dealer_agent.server.counting import Counting
 from dealer_agent.server.dealer_memory import DealerMemory, delete_removed_files, memory_budget
+from dealer_agent.server.dealer_opener import DealerOpener
 from dealer_agent.server.limits import BLOCKS, INSTALLATION_BLOCKS, RateLimits
 from dealer_agent.server.log import BufferedLines, configure_logs, end_interval
 from dealer_agent.server.metrics import FOLDER_VARIABLE, WorkerMetrics
 from dealer_agent.server.nonces import CLEAN_SECONDS, FileNonces, StoredNonces
-from dealer_agent.server.opening import DealerOpener
 from dealer_agent.server.refresh import Refresher, flush_logs
 from dealer_agent.server.repeated_steps import RepeatedSteps
 from dealer_agent.server.replica_record import ReplicaRecord, machine_name, settings_hash
@@ -63,6 +63,8 @@ async def serving(installation: Installation) -> AsyncIterator[ServedDealers]:
     SettingsError, and StorageError, also if the database does not isolate dealers from each other.
     """
     settings, only, folder = installation.file, installation.only, installation.folder
+    many_dealers = only is None
+    # The callbacks run in the reverse order: background work ends first, the store is closed almost last.
     async with AsyncExitStack() as closing:
         watch = watch_of_machine(installation)
         lines = configure_logs(settings.logs.level)
@@ -83,10 +85,10 @@ async def serving(installation: Installation) -> AsyncIterator[ServedDealers]:
         begin_span = (lambda *_: None) if traces is None else traces.begin_delivery
         deliveries = DeliveryLoop(opened.store, writer, opened.dealers_with_due, find_outlets, begin_span)
         closing.push_async_callback(_stop, deliveries, asyncio.create_task(deliveries.run()))
-        snapshots = SnapshotFolder(folder / SNAPSHOTS) if only is None else None
+        snapshots = SnapshotFolder(folder / SNAPSHOTS) if many_dealers else None
         opener = DealerOpener(opened, writer, process, deliveries, snapshots, metrics, traces)
         closing.callback(opener.close)
-        budget = memory_budget(settings.installation.snapshot_memory_mib) if only is None else 0
+        budget = memory_budget(settings.installation.snapshot_memory_mib) if many_dealers else 0
         memory = DealerMemory(budget, folder / SNAPSHOTS / BUSIEST_FILE)
         rules = settings.service.address_rule, installation.address_rule
         known_keys = process.known_keys = KnownKeys(opened.store, opened.owner, *rules, RESOLVERS)
@@ -94,7 +96,7 @@ async def serving(installation: Installation) -> AsyncIterator[ServedDealers]:
         process.nonces = nonces_of(opened)
         if isinstance(process.nonces, FileNonces):
             closing.callback(process.nonces.close)
-        dealers = ServedDealers(process, addresses, opener.open, memory.close_idle if only is None else None)
+        dealers = ServedDealers(process, addresses, opener.open, memory.close_idle if many_dealers else None)
         if settings.console.enabled:
             dealers.console = console = Console(opened, dealers)
             closing.push_async_callback(asyncio.to_thread, console.close)
@@ -125,25 +127,29 @@ async def serving(installation: Installation) -> AsyncIterator[ServedDealers]:
         steps = RepeatedSteps()
         jobs = jobs_of(opened, watch, keys, known_keys)
         known_keys.on_asked = jobs.wake
-        for work in (
+        background_work: list[Coroutine[Any, Any, None]] = [
             Refresher(opened, writer, dealers, deliveries).run(steps),
             steps.repeat("keys of agents", known_keys.refresh, REFRESH_SECONDS, wait=known_keys.pause),
-            *(
-                [steps.repeat("nonces", process.nonces.clean, CLEAN_SECONDS)]
-                if isinstance(process.nonces, StoredNonces)
-                else []
-            ),
-            *([] if only is not None else [memory.run(dealers, steps)]),
-            *([] if snapshots is None else [delete_removed_files(opened, snapshots, steps)]),
-            *([] if keys is None else [keys.run(steps)]),
-            # In an installation also without a watch: it stores the failed leads, for the alerts of the dealers.
-            *([] if watch is None and only is not None else [alerts.run(steps)]),
+        ]
+        if isinstance(process.nonces, StoredNonces):
+            background_work.append(steps.repeat("nonces", process.nonces.clean, CLEAN_SECONDS))
+        if many_dealers:
+            background_work.append(memory.run(dealers, steps))
+        if snapshots is not None:
+            background_work.append(delete_removed_files(opened, snapshots, steps))
+        if keys is not None:
+            background_work.append(keys.run(steps))
+        if watch is not None or many_dealers:
+            # With many dealers also without a watch: it stores the failed leads, for the alerts of the dealers.
+            background_work.append(alerts.run(steps))
+        background_work += [
             jobs.run(),
             replica.run(steps),
             counting.run(steps),
             replies.run(steps),
             flush_logs(lines),
-        ):
+        ]
+        for work in background_work:
             closing.push_async_callback(_cancel, asyncio.create_task(work))
         yield dealers
 

@@ -211,6 +211,10 @@ def _check_times(claims: _Claims, now: float) -> None:
 
 
 def _client_of(claims: _Claims, issuer: Issuer) -> str:
+    """The id of the client. Raises TokenRefused.
+
+    RFC 9068 has it in the claim `client_id`. Tokens of some issuers have no such claim, and name the client in `azp`.
+    """
     client = claims.client_id if issuer.client_claim == "client_id" else claims.azp
     if client is UNSET or not _CLIENT.fullmatch(client):
         raise TokenRefused(f"The token does not name its client: it needs the claim {issuer.client_claim}.")

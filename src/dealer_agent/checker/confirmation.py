@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any, Literal
 
 from dealer_agent.checker.check import Check
@@ -130,7 +130,11 @@ async def _repeat(first: Finding, target: Target, requirement: Requirement, chec
             movements.append(moved)
     if not movements:
         reason = f"It failed once, and passed {MOST_REPETITIONS} times after that"
-    elif set(movements) == {"silent"} or _came_back(readings):
+    elif (
+        set(movements) == {"silent"}
+        or _came_back(readings)
+        or (requirement.subject == "search" and _are_shuffled(readings))
+    ):
         return failure
     else:
         reason = f"The dealer's data changed each of {MOST_REPETITIONS} times"
@@ -149,6 +153,20 @@ def _came_back(readings: list[Reading]) -> bool:
         for number, _ in pair
     )
     return any(count > 1 for count in alike.values())
+
+
+def _are_shuffled(readings: list[Reading]) -> bool:
+    """Whether listings that did not change have another order in each reading: the order of pages is by chance."""
+    return len(readings) > MOST_REPETITIONS and all(
+        _turns(_by_key(one.stock), _by_key(other.stock)) for one, other in pairwise(readings)
+    )
+
+
+def _turns(old: Mapping[str, Listing], new: Mapping[str, Listing]) -> bool:
+    """Whether two listings, which are equal in both readings, have another order."""
+    positions = {key: number for number, key in enumerate(old)}
+    order = [positions[key] for key, listing in new.items() if old.get(key) == listing]
+    return order != sorted(order)
 
 
 async def _read(target: Target, *, fresh: bool = False) -> Reading:

@@ -24,13 +24,18 @@ async def find_cards(wire: TargetConnection, url: str) -> list[FetchedCard]:
     """The cards behind a URL: of a dealer agent, or of one card. Raises NotChecked if there is none.
 
     The URL may be that of a card. Else the card is at the well-known path below it. The other cards are those that
-    `/.well-known/ai-catalog.json` lists below the same address.
+    `/.well-known/ai-catalog.json` lists below the same address. A list of cards counts as a card without members:
+    `cards.object` fails for it.
     """
     root = url.rstrip("/")
     exchange = await wire.request("GET", url, headers=CARD_HEADERS)
     if _is_card(exchange.json):
         return [FetchedCard(url, exchange.json, exchange)]
+    if _has_cards(exchange.json):
+        return [FetchedCard(url, {}, exchange)]
     exchange = await wire.request("GET", root + CARD_PATH, headers=CARD_HEADERS)
+    if _has_cards(exchange.json):
+        return [FetchedCard(root + CARD_PATH, {}, exchange)]
     if not _is_card(exchange.json):
         others = await _listed(wire, root)
         advice = f"The AI Catalog lists others, for example {others[0]}" if others else "Give the URL of a dealer agent"
@@ -110,6 +115,10 @@ def _is_card(document: Any) -> bool:
     return isinstance(document, dict) and (
         "supportedInterfaces" in document or "supported_interfaces" in document or document.keys() >= {"name", "skills"}
     )
+
+
+def _has_cards(document: Any) -> bool:
+    return isinstance(document, list) and any(map(_is_card, document))
 
 
 def _is_found(exchange: Exchange, card: FetchedCard) -> bool:

@@ -67,6 +67,11 @@ RANGE_FILTERS = {
 }
 """The filters that are ends of ranges, with the member of a listing that each is about."""
 
+CLOSED: Mapping[str, tuple[str, ...]] = {
+    name: get_args(FIELDS[name].value_type) for name in ("condition", "vehicle_type")
+}
+"""The values of members whose filter has a closed list of values."""
+
 TRUE_FILTERS = [each.name for each in _FILTERED if isinstance(each.filter, IsTrue)]
 EXACT_FILTERS = [each.name for each in _FILTERED if isinstance(each.filter, Exact)]
 
@@ -90,6 +95,11 @@ SORTS = [name for name, field in FIELDS.items() if field.field.sort]
 def by_id(subject: str, names: Iterable[str]) -> dict[str, str]:
     """Names by the ids of their requirements, such as `filter.make`, for `check_each`."""
     return {f"{subject}.{id_of(name)}": name for name in names}
+
+
+def is_searchable(member: str, value: object) -> bool:
+    """Whether the filter of a member may have this value. A listing may have a wrong one."""
+    return member not in CLOSED or value in CLOSED[member]
 
 
 def id_of(name: str) -> str:

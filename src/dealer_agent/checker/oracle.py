@@ -13,11 +13,22 @@ from itertools import pairwise
 from typing import Any
 
 from dealer_agent.checker import forms
-from dealer_agent.checker.differences import are_clearly_different, joined
-from dealer_agent.checker.fields import EXACT_FILTERS, ORDERS, RANGE_FILTERS, SORTS, TRUE_FILTERS, WORD_FILTERS
+from dealer_agent.checker.differences import LONGEST_WORD, are_clearly_different, joined
+from dealer_agent.checker.fields import (
+    EXACT_FILTERS,
+    ORDERS,
+    RANGE_FILTERS,
+    SORTS,
+    TRUE_FILTERS,
+    WORD_FILTERS,
+    is_searchable,
+)
 from dealer_agent.checker.searches import Matches, ReadPage, key_of, number_of, range_matches, shown, word_matches
 from dealer_agent.checker.target import Listing, TargetStock
 from dealer_agent.protocol.vehicle import FIELDS
+
+ESSENTIAL = ("vin", "stock", "vehicle_id", "year", "make", "model", "condition", "price", "mileage", "rooftop")
+"""Members from which a buyer chooses."""
 
 VOLATILE = ("updated_at", "changed_at")
 """Members that may change from answer to answer."""
@@ -59,31 +70,40 @@ class Answered:
         return int((self.members.get("pagination") or {}).get("skip", 0))
 
 
+MOST_WORDS, LONGEST_QUERY, LARGEST = 20, 200, 2**53
+"""Bounds of filters that every dealer accepts."""
+
 _PAGES = {"skip": range(2**31), "limit": range(1, 1001)}
 
 
 def is_valid(members: Mapping[str, Any]) -> bool:
     """Whether the members of a search have the forms of the specification, so that rules can judge the answer."""
-    filters, pagination, sort = (members.get(name, {}) for name in ("filters", "pagination", "sort"))
     if members.keys() - {"filters", "pagination", "sort", "privacy"} or not all(
-        isinstance(each, dict) for each in (filters, pagination, sort)
+        isinstance(each, dict) for each in members.values()
     ):
         return False
+    filters, pagination, privacy = (members.get(name, {}) for name in ("filters", "pagination", "privacy"))
+    sort = members.get("sort", {"field": "price", "order": "asc"})
     return (
         all(_is_filter(name, value) for name, value in filters.items())
         and all(name in _PAGES and type(value) is int and value in _PAGES[name] for name, value in pagination.items())
-        and (not sort or (sort.get("field") in SORTS and sort.get("order") in ORDERS))
+        and (sort.keys() == {"field", "order"} and sort["field"] in SORTS and sort["order"] in ORDERS)
+        and all(name == "anonymous" and isinstance(value, bool) for name, value in privacy.items())
     )
 
 
 def _is_filter(name: str, value: Any) -> bool:
     if name in WORD_FILTERS:
-        return forms.array_of(forms.text)(value) and bool(value)
+        words = value if forms.array_of(forms.text)(value) else []
+        is_short = len(words) <= MOST_WORDS and all(len(each) <= LONGEST_WORD for each in words)
+        return bool(words) and is_short and all(is_searchable(WORD_FILTERS[name], each) for each in words)
     if name in RANGE_FILTERS:
-        return type(value) is int and (forms.year if RANGE_FILTERS[name] == "year" else forms.whole)(value)
+        form = forms.year if RANGE_FILTERS[name] == "year" else forms.whole
+        return type(value) is int and value < LARGEST and form(value)
     if name in TRUE_FILTERS:
         return value is True
-    return forms.vin(value) if name == "vin" else name in (*EXACT_FILTERS, "query") and forms.text(value)
+    is_text = forms.text(value) and len(value) <= LONGEST_QUERY and value.isprintable()
+    return forms.vin(value) if name == "vin" else name in (*EXACT_FILTERS, "query") and is_text
 
 
 def matcher(filters: Mapping[str, Any]) -> Matches:
@@ -213,11 +233,22 @@ def _is_sorted(search: Answered) -> bool | str:
     return True
 
 
+def _is_in_stock(search: Answered) -> bool | str:
+    """Expects that a search without filters found each vehicle, too. Returns True, or what is wrong."""
+    known = {*map(key_of, search.stock.listings or [])} if search.stock.is_complete else {*search.page.keys}
+    more = next((key for key in search.page.keys if key not in known), None)
+    return more is None or f"{shown(search.members)} finds {more}, and a search without filters does not."
+
+
 def _has_values_of_stock(search: Answered) -> bool | str:
     """Expects the same values of each vehicle as in the listings before. Returns True, or what is wrong."""
     stock = {key_of(listing): listing for listing in search.stock.listings or []}
     for vehicle in search.page.vehicles:
-        listing = stock.get(key_of(vehicle), {})
+        listing = stock.get(key_of(vehicle), vehicle)
+        lacking = [name for name in ESSENTIAL if (listing.get(name) is None) != (vehicle.get(name) is None)]
+        if lacking:
+            where = f"{shown(search.members)} or in other searches, and not in both"
+            return f"{lacking[0]} of {key_of(vehicle)} is in {where}."
         for name in listing.keys() & vehicle.keys() - set(VOLATILE):
             if differ(vehicle[name], listing[name]):
                 words = f"{name} of {key_of(vehicle)} is {vehicle[name]!r:.200} in {shown(search.members)}"
@@ -228,6 +259,7 @@ def _has_values_of_stock(search: Answered) -> bool | str:
 RULES: Mapping[str, Callable[[Answered], bool | str]] = {
     "filters.everywhere": _finds_matching,
     "search.total-everywhere": _finds_all,
+    "search.all-found": _is_in_stock,
     "search.page-everywhere": _is_the_page,
     "sort.everywhere": _is_sorted,
     "search.same-values": _has_values_of_stock,

@@ -17,6 +17,7 @@ or `advice` has that of the table above it. The table `[all]` has members that t
 members are optional:
 
 - `implied_by`: ids of requirements, or their beginnings. If one of them fails too, reports show the failure below it.
+- `implies`: beginnings of ids, of which this one becomes the first cause. It is for what many checks build on.
 - `skills`: the check needs these skills. It is skipped if the card does not offer one of them.
 - `revisions`, `bindings`, `vocabularies`: the requirement exists only there (`revision.py` has the names).
 - `per`: how often it is checked. `target` (the default): for each card, binding and vocabulary. `interface`: for each
@@ -87,7 +88,7 @@ class Requirement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def is_among(self, names: Iterable[str]) -> bool:
         """Whether these ids, or beginnings of ids, name the requirement."""
-        return any(self.id == each or self.id.startswith(f"{each}.") for each in names)
+        return is_below(self.id, names)
 
     def applies_to(self, revision: str, binding: str, vocabulary: str) -> bool:
         """Whether the requirement exists there. An empty list of the row means everywhere."""
@@ -120,7 +121,16 @@ def read_rows(texts: Mapping[str, str]) -> dict[str, Requirement]:
                 raise ValueError(f"{name}: the id {row['id']} occurs twice")
             else:
                 rows[row["id"]] = row
+    bases = {name: row.pop("implies") for name, row in rows.items() if "implies" in row}
+    for name, row in rows.items():
+        first = [base for base, ids in bases.items() if name != base and is_below(name, ids)]
+        row["implied_by"] = [*first, *row.get("implied_by", ())]
     return {name: msgspec.convert(row, Requirement) for name, row in rows.items()}
+
+
+def is_below(name: str, ids: Iterable[str]) -> bool:
+    """Whether these ids, or beginnings of ids, name an id."""
+    return any(name == each or name.startswith(f"{each}.") for each in ids)
 
 
 def _rows(document: dict[str, dict[str, Any]]) -> Iterator[dict[str, Any]]:

@@ -45,8 +45,11 @@ class Group:
 
     @cached_property
     def refused(self) -> set[bool]:
-        """Whether the requests of the failures got errors: the failures of a requirement may differ."""
-        return {each.exchange.is_refusal for each in self.having("fail") if each.exchange}
+        """Whether the requests of the failures got errors: the failures of a requirement may differ.
+
+        A failure without a request is about listings that were read before.
+        """
+        return {each.exchange is not None and each.exchange.is_refusal for each in self.having("fail")}
 
     def having(self, outcome: Outcome) -> list[Verdict]:
         """The verdicts with this outcome."""

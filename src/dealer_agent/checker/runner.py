@@ -16,6 +16,7 @@ from dealer_agent.checker.wire import REQUEST_SECONDS, TargetConnection
 from dealer_agent.client.signing import Signer
 
 OF_INTERFACES = (
+    "cards.object",
     "cards.spelling",
     "cards.interface-url",
     "cards.interface-binding",

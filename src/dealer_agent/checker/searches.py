@@ -4,12 +4,13 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 from dealer_agent.checker import forms
 from dealer_agent.checker.differences import LONGEST_WORD, are_clearly_different, typical_value
 from dealer_agent.checker.exchange import dicts
-from dealer_agent.checker.fields import RANGE_FILTERS, TRUE_FILTERS, WORD_FILTERS
+from dealer_agent.checker.fields import RANGE_FILTERS, TRUE_FILTERS, WORD_FILTERS, is_searchable
 from dealer_agent.checker.outcome import Skipped, expect, skip_unless
 from dealer_agent.checker.target import PAGE, Listing, Target
 
@@ -56,6 +57,14 @@ async def identified(target: Target, member: str) -> list[Listing]:
     form = forms.vin if member == "vin" else lambda value: forms.name(value) and len(value) <= LONGEST_WORD
     listings = [each for each in await target.having(member) if form(each[member])]
     return skip_unless(listings, f"No listing has a {member} by which it can be asked for.")
+
+
+def spread(listings: Iterable[Listing], member: str, most: int) -> list[Listing]:
+    """Some of the listings that have a text as a member.
+
+    They are chosen by a hash, so that they share nothing: each tenth one could have a number that ends with one digit.
+    """
+    return sorted(listings, key=lambda each: sha256(str(each[member]).encode()).digest())[:most]
 
 
 def key_of(listing: Listing) -> str:
@@ -138,7 +147,8 @@ def range_matches(name: str, end: float, listing: Listing) -> bool | None:
 async def word_of(target: Target, name: str, most: int = PAGE) -> str:
     """A word to filter by, if possible one that at most `most` listings have. Skips the check if the stock has none."""
     member = WORD_FILTERS[name]
-    word = typical_value(member, await target.some_listings(), most)
+    listings = [each for each in await target.some_listings() if is_searchable(member, each.get(member))]
+    word = typical_value(member, listings, most)
     return skip_unless(word, f"No two listings have clearly different values of {member}.")
 
 
@@ -149,7 +159,9 @@ async def two_words_of(target: Target, name: str) -> Case:
     others = [
         each
         for each in await target.listings()
-        if isinstance(each.get(member), str) and are_clearly_different(member, each[member], first)
+        if isinstance(each.get(member), str)
+        and is_searchable(member, each[member])
+        and are_clearly_different(member, each[member], first)
     ]
     second = typical_value(member, others, PAGE // 2) or str(others[0][member])
     words = [first, second]
@@ -182,7 +194,11 @@ async def filter_of(target: Target, name: str) -> Case:
         )
         return {name: True}, lambda each: each.get(name) is True
     listings = await identified(target, name)
-    wanted = str(listings[len(listings) // 2][name])
+    return exact_filter(name, str(listings[len(listings) // 2][name]))
+
+
+def exact_filter(name: str, wanted: str) -> Case:
+    """A filter by a VIN or a stock number, and which listings match it."""
 
     def matches(each: Listing) -> bool | None:
         value = each.get(name) or ""

@@ -67,7 +67,8 @@ class TargetConnection:
         self.sent = 0
         # The leads of a run depend on its id and its day only, so that equal leads stay equal.
         self.run_id = uuid4().hex
-        self.noon = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)
+        self.began = datetime.now(UTC).replace(microsecond=0)
+        self.noon = self.began.replace(hour=12, minute=0, second=0)
 
     def note_stock(self, version: Hashable) -> None:
         """Notes what identifies the stock at present. It is the same at all interfaces."""

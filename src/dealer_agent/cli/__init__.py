@@ -44,7 +44,9 @@ COMMANDS = {
     "help": CommandRow("Show a page of the reference: settings, commands, feeds, fields, errors and others.", ""),
     "inventory": CommandRow("Import the inventory, and see what it contains.", group="app"),
     "price": CommandRow("Show what a buyer pays in all for a vehicle, line by line."),
-    "record": CommandRow("See what agents were answered about a unit at a time, and its changes.", group="app"),
+    "record": CommandRow(
+        "Show what agents were answered about a unit at a past time, and how the unit changed.", group="app"
+    ),
     "feeds": CommandRow("See and run the feeds that are imported without a person.", group="app"),
     "keys": CommandRow("Create, list and replace the keys to customer data.", group="app"),
     "keys directory": CommandRow(

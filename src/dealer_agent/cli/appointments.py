@@ -148,6 +148,7 @@ def confirm(
     if at is None and minutes is not None:
         raise typer.BadParameter("give --minutes only with --at")
     chosen = at and _chosen(at, minutes, force=force)
+    # `forced` is for a visit without a chosen time.
     return change(lambda staff: staff.confirm(appointment_id, chosen, forced=force))
 
 

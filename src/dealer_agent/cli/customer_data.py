@@ -25,7 +25,7 @@ from dealer_agent.privacy.erasure import CustomerReference
 from dealer_agent.protocol.formats import normal_email, normal_phone
 from dealer_agent.storage.errors import StorageError
 from dealer_agent.storage.leads.lead_record import lead_details
-from dealer_agent.storage.leads.lead_search import FIRST, LAST
+from dealer_agent.storage.leads.lead_search import EARLIEST, LATEST
 from dealer_agent.storage.privacy.accesses import list_accesses, log_access
 
 accesses = typer.Typer(no_args_is_help=True)
@@ -137,8 +137,8 @@ def days_between(dealer: OpenDealer, since: datetime | None, until: datetime | N
     if since is not None and until is not None and since > until:
         raise typer.BadParameter("--since is later than --until; give an earlier --since")
     return (
-        FIRST if since is None else dealer.start_of(since.date()),
-        LAST if until is None else dealer.start_of(until.date() + timedelta(days=1)),
+        EARLIEST if since is None else dealer.start_of(since.date()),
+        LATEST if until is None else dealer.start_of(until.date() + timedelta(days=1)),
     )
 
 

@@ -13,7 +13,7 @@ from dealer_agent.cli.terminal import counted, err, fail, progress
 from dealer_agent.leads.lead_view import LeadView
 from dealer_agent.open_installation import OpenDealer
 from dealer_agent.operations.lead_export import WRITERS, Format, choose_leads, views_of, write_file
-from dealer_agent.storage.leads.lead_search import FIRST, LAST, LeadFilter
+from dealer_agent.storage.leads.lead_search import EARLIEST, LATEST, LeadFilter
 
 
 def export(
@@ -30,8 +30,8 @@ def export(
     Erased leads are left out. If the command fails, it leaves no incomplete file. In CSV, an apostrophe precedes a cell
     that a spreadsheet would read as a formula, such as a phone number.
     """
-    first = FIRST if since is None else since.replace(tzinfo=UTC)
-    end = LAST if until is None else until.replace(tzinfo=UTC) + timedelta(days=1)
+    first = EARLIEST if since is None else since.replace(tzinfo=UTC)
+    end = LATEST if until is None else until.replace(tzinfo=UTC) + timedelta(days=1)
     if first >= end:
         raise typer.BadParameter("--since is later than --until; give an earlier --since")
     chosen, erased, _ = choose_leads(dealer, LeadFilter(since=first, until=end))

@@ -30,7 +30,8 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The name of a
 LimitOption = Annotated[int, typer.Option(min=1, max=1000, help="How many, newest first.")]
 REFUSED = (
     "A refused file changes nothing. Correct the export, or write a renamed column under [feeds.columns]. If the file"
-    " is right, dealer-agent inventory import KEPT-FILE --feed NAME shows the options that accept it."
+    " is right, type: dealer-agent inventory import {folder}/NAME/refused/FILE --feed NAME. It is refused again, and"
+    " the message names the --accept options that import it. It is deleted after `refused_days` of [feed_files]."
 )
 NO_FEEDS = "dealer.toml has no feed: write a section [[feeds]], with its source below it, such as [feeds.folder]."
 
@@ -79,7 +80,7 @@ def files(
     columns = {"Feed": "feed", "Received": "received_at", "Name": "name", "Bytes": "size", "State": "state"}
     columns |= {"Finished": "finished_at", "Revision": "revision", "Problem": "problem", "Id": "file_id"}
     notes = [f"Files are in {folder}/NAME/kept and NAME/refused. Their names begin with the id."] if records else []
-    notes += [REFUSED] if any(each.state == "refused" for each in records) else []
+    notes += [REFUSED.format(folder=folder)] if any(each.state == "refused" for each in records) else []
     return Table.of("Files", columns, records, dealer.local, empty="No file has arrived yet.", notes=notes)
 
 

@@ -96,7 +96,7 @@ def serve_installation(
     watch_of_machine(installation)
     with open_served(installation) as opened:
         opened.store.check_keys(opened.owner)
-        opened.read()
+        opened.read_dealers()
         not_isolated = opened.store.isolation_problem()
         stocked = only is None or has_stock(opened.store, only.dealer.id)
     host, port = host or section.host, port or section.port

@@ -1,18 +1,13 @@
-"""The response of dealer.information (docs/protocol.md#dealer-information), and prices for buyers of an area
-(docs/protocol.md#offered-price). Pure.
-"""
-
-from collections.abc import Iterable
+"""The response of dealer.information (docs/protocol.md#dealer-information). Pure."""
 
 from msgspec import UNSET
 from msgspec.structs import asdict
 
 from dealer_agent.dealers.opening import SPANS_A_DAY, Opening, Span, hours_text, read_hours
-from dealer_agent.dealers.profile import AreaOffer, DealerRooftop, Profile
+from dealer_agent.dealers.profile import DealerRooftop, Profile
 from dealer_agent.dealers.profile_checks import read_email, read_phone
 from dealer_agent.protocol.responses import GeoPoint, Named, OpenHours, PostalAddress, Rooftop, Schedule, Week
 from dealer_agent.protocol.skill import DealerInformation
-from dealer_agent.protocol.vehicle import Vehicle
 
 _LATER = ("second", "third", "fourth")
 assert len(_LATER) == SPANS_A_DAY - 1, "every span of a day has a name"
@@ -93,27 +88,3 @@ def _special_days(opening: Opening) -> str:
         on_holidays.append((f"{others} ({region})", hours_text(read_hours(opening.holidays.hours))))
     sentences = [f"{day}: {hours}." for day, hours in sorted(days) + on_holidays]
     return " ".join(["Special hours.", *sentences]) if sentences else ""
-
-
-def offered_price(vehicle: Vehicle, zip_code: str, offers: Iterable[AreaOffer]) -> int | None:
-    """The advertised price minus the largest offer that applies, in whole US dollars, at least 0.
-
-    None if no offer applies or the vehicle has no price. Offers are not added together.
-    """
-    if vehicle.price is UNSET:
-        return None
-    amounts = [offer.amount_off for offer in offers if _applies(offer, vehicle, zip_code.strip())]
-    return max(0, vehicle.price - max(amounts)) if amounts else None
-
-
-def _applies(offer: AreaOffer, vehicle: Vehicle, zip_code: str) -> bool:
-    """Whether an offer is for a vehicle and a ZIP code."""
-    if offer.conditions and vehicle.condition not in offer.conditions:
-        return False
-    if offer.makes and (vehicle.make is UNSET or _plain(vehicle.make) not in map(_plain, offer.makes)):
-        return False
-    return zip_code.startswith(offer.zip_prefixes)
-
-
-def _plain(make: str) -> str:
-    return "".join(letter for letter in make.casefold() if letter.isalnum())

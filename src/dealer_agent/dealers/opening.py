@@ -290,7 +290,7 @@ def _day_problems(special: SpecialDay, opening: Opening) -> Iterator[Problem]:
 
 
 def _duplicate_days(opening: Opening) -> Iterator[Problem]:
-    """The days that have two different sets of hours for a department."""
+    """The days that have hours twice for a department."""
     seen: Counter[tuple[str, str]] = Counter((day, "") for day in opening.closed_dates)
     for position, special in enumerate(opening.special_days):
         day, key = (special.date, "date") if special.date is not UNSET else (special.holiday, "holiday")
@@ -300,8 +300,8 @@ def _duplicate_days(opening: Opening) -> Iterator[Problem]:
             seen[day, department] += 1
             if seen[day, department] > 1:
                 whose = f"for '{department}'" if department else "for all departments"
-                advice = "keep one of them; closed_dates counts, too"
-                yield Problem(("special_days", position, key), f"'{day}' has other hours {whose} already; {advice}")
+                advice = "delete one of the two entries (a day in closed_dates is such an entry)"
+                yield Problem(("special_days", position, key), f"'{day}' has hours {whose} twice; {advice}")
 
 
 def _unknown_region(opening: Opening) -> Iterator[Problem]:

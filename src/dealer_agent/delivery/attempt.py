@@ -5,9 +5,9 @@ A process may stop for longer than its lease, anywhere: with SIGSTOP, or with it
 may have sent the delivery. Only the database knows, so the renewal asks it. The transaction is the one that stores the
 document of a first attempt, so it costs first attempts nothing.
 
-The process may stop again until it reads the response of the database. So the clocks then say whether the lease still
-holds. One runs while the machine sleeps. The other is set by the network, which a machine needs whose clocks all stood
-still.
+The process may stop again until it reads the response of the database. So two clocks of the machine then say whether
+the lease still holds: CLOCK_BOOTTIME, which also runs while the machine sleeps, and the wall clock, because after a
+pause of a virtual machine only the time of the network has moved on.
 """
 
 import asyncio

@@ -16,7 +16,7 @@ import msgspec
 from dealer_agent.feeds.files.checks import CheckRun
 from dealer_agent.feeds.files.counts import MOST_DEALERS
 from dealer_agent.feeds.files.import_plan import Plan
-from dealer_agent.feeds.files.plausibility import Bounds, Doubt, Likes, doubt
+from dealer_agent.feeds.files.plausibility import Bounds, Doubt, SimilarPrices, doubt
 from dealer_agent.inventory.canonical_words.text import fold
 from dealer_agent.inventory.listing import ListingPolicy, Unit
 from dealer_agent.storage.stock.held_units import GRACE, HeldRows, HeldUnit
@@ -52,7 +52,7 @@ class RowDoubts:
         self.prices = array("q")
         # By the position of a row.
         self._doubts: dict[int, tuple[Doubt, ...]] = {}
-        self._likes = Likes(self._bounds)
+        self._similar_prices = SimilarPrices(self._bounds)
         # By the name of another dealer, the positions of its rows.
         self._rows_of_dealer: dict[str, array[int]] = {}
         # The names in the rows of this dealer, in the order of the rows.
@@ -69,7 +69,7 @@ class RowDoubts:
         found = self._bounds.doubt_of(unit, self._at.year)
         if noted or found is not None:
             self._doubts[position] = (*(noted or ()), *(() if found is None else (found,)))
-        self._likes.add(position, unit)
+        self._similar_prices.add(position, unit)
         if unit.rooftop_hints:
             name = unit.rooftop_hints[0]
             if is_ours:
@@ -164,10 +164,10 @@ class RowDoubts:
         return self._rows_after(held.values(), decisions, plan.ids, scope, remember), held.keys()
 
     def _all_doubts(self, jumps: dict[int, Doubt]) -> dict[int, tuple[Doubt, ...]]:
-        """The doubts about each unit, by its position: its own, those of units that are alike, and jumps of prices."""
+        """The doubts about each unit, by its position: its own, those of similar prices, and jumps of prices."""
         # A price of 0 does not count as a price, unless the unit had one.
         doubts = {row: tuple(d for d in found if d.reason != "price_zero") for row, found in self._doubts.items()}
-        for position, found in (*self._likes.doubts(), *jumps.items()):
+        for position, found in (*self._similar_prices.doubts(), *jumps.items()):
             doubts[position] = (*doubts.get(position, ()), found)
         return {position: found for position, found in doubts.items() if found}
 

@@ -147,7 +147,10 @@ def read_private_key(data: bytes) -> PrivateKey:
     try:
         jwk = msgspec.json.decode(data, type=dict[str, Any])
         if (jwk.get("kty"), jwk.get("crv")) != ("OKP", "Ed25519"):
-            raise KeyRefused("is not a JWK of an Ed25519 key: for other types, use a PEM file")
+            raise KeyRefused(
+                "is not a JWK of an Ed25519 key (`kty` OKP, `crv` Ed25519): correct it, or use a PEM file for a key of"
+                " another type"
+            )
         key = private_key_of(ed25519.Ed25519PrivateKey.from_private_bytes(decode(jwk.get("d"))))
     except (ValueError, RecursionError) as error:
         raise error if isinstance(error, KeyRefused) else KeyRefused("is not a private JWK: make a new key") from None

@@ -47,7 +47,7 @@ from dealer_agent.protocol.responses import DealerContact, LeadStatus
 from dealer_agent.protocol.skill import LeadReceipt
 from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.storage.deliveries.outbox import enqueue
-from dealer_agent.storage.leads import idempotency, stored_leads
+from dealer_agent.storage.leads import idempotency, persons, stored_leads
 from dealer_agent.storage.leads.prepared_statements import Sought
 from dealer_agent.storage.leads.quarantine import quarantine_lead
 from dealer_agent.storage.leads.visits import Booked, booked_visits, visits_of
@@ -92,7 +92,7 @@ def keys_of_lead(tx: Transaction, lead: PreparedLead) -> Sought:
     key = lead.request.idempotency_key
     return {
         idempotency.FINGERPRINT: () if key is UNSET else idempotency.fingerprints_of(tx, lead.key_scope, key),
-        stored_leads.CONTACT_HASH: stored_leads.hashes_of(tx, lead.contacts),
+        stored_leads.CONTACT_HASH: persons.hashes_of(tx, lead.contacts),
         CONTACT_HASH: withdrawal_hashes(tx, lead.contacts),
     }
 
@@ -170,7 +170,7 @@ class LeadTransaction:
         visits = visits_of(self.tx, lead_id)
         without_time = find_unavailable(visits, request)
         if without_time is None or cannot_be_driven(self.lead.request, vehicle):
-            visit = self._booking.refuse(request, self._home(vehicle))
+            visit = self._booking.refuse(request, self._rooftop_of_request(vehicle))
         else:
             earlier = visits if self.lead.is_trusted else [without_time]
             visit = self._decide(vehicle, earlier)
@@ -188,7 +188,7 @@ class LeadTransaction:
         # A withdrawal counts even if all other data of the customer was deleted.
         withdrawn = withdrawn_since(tx, lead.contacts, accepted.grant.granted_at)
         accepted = accepted._replace(withdrawn=withdrawn)
-        if not stored_leads.is_known(tx, lead.contacts):
+        if not persons.is_known(tx, lead.contacts):
             return self._store_new(accepted, vehicle)
         by_events = withdrawn_by_events(tx, lead.contacts, accepted.grant.granted_at)
         accepted = accepted._replace(withdrawn=withdrawn | by_events)
@@ -198,11 +198,12 @@ class LeadTransaction:
         if not window:
             return self._store_new(accepted, vehicle)
         since = tx.now - window
-        own_id = stored_leads.find_duplicate(tx, lead.senders, vehicle, since)
+        own_id = persons.find_duplicate(tx, lead.senders, vehicle, since)
         own = None if own_id is None else stored_leads.get_lead(tx, own_id)
         if own is not None and max(len(own.events), len(own.consents)) < MOST_ADDITIONS:
             return own.lead.lead_id, self._add_to(own, accepted, vehicle)
-        first_id = stored_leads.find_duplicate(tx, lead.contacts, vehicle, since, stored_leads.FIND_SHOWN)
+        find_shown = persons.FIND_DUPLICATE_SHOWN_TO_STAFF
+        first_id = persons.find_duplicate(tx, lead.contacts, vehicle, since, find_shown)
         return self._store_new(accepted, vehicle, first_id)
 
     def _refuse_withdrawn(self, grant: Grant) -> None:
@@ -211,7 +212,7 @@ class LeadTransaction:
         Leads of other senders are accepted. An error would disclose to anybody who knows a contact point that its owner
         withdrew a consent from this dealer.
         """
-        known = stored_leads.withdrawn_from(self.tx, self.lead.senders, grant.granted_at)
+        known = persons.withdrawn_from(self.tx, self.lead.senders, grant.granted_at)
         if not can_reach(self.lead.customer, (channel for channel in grant.channels if channel not in known)):
             raise consent_was_withdrawn()
 
@@ -219,7 +220,7 @@ class LeadTransaction:
         """Stores a new lead. The response discloses nothing of `first_id`, which may be a lead of the same person."""
         lead, tx, lead_id = self._with_offer(), self.tx, new_ulid()
         visit = self._decide_visit(accepted.found, None)
-        rooftop = visit.rooftop if visit else self._home(accepted.found) or self.context.timetable.first
+        rooftop = visit.rooftop if visit else self._rooftop_of_request(accepted.found) or self.context.timetable.first
         stored_leads.record_lead(
             tx,
             lead.lead_record(lead_id, rooftop.name, accepted, first_id, tx.now),
@@ -255,7 +256,7 @@ class LeadTransaction:
         if lead.is_trusted:
             stored_leads.record_contacts(self.tx, earlier.lead, (*lead.contacts, *lead.senders), vehicle)
         content = LeadContent.of(earlier)
-        reachable = self._add_consent(earlier, content.customer, accepted)
+        allows_more_channels = self._add_consent(earlier, content.customer, accepted)
         addition = content.added_by(
             lead.request.message, lead.customer, lead.payload.get("trade_in"), may_replace=lead.is_trusted
         )
@@ -265,11 +266,29 @@ class LeadTransaction:
             visit = self._decide_visit(accepted.found, visits_of(self.tx, lead_id))
             if visit is not None and visit.is_new:
                 addition.appointment = RequestedVisit(lead.request.appointment, visit.reply)
-        requested = self._home(accepted.found) or self.context.timetable.first
-        home = self.context.timetable.rooftop(earlier.lead.rooftop) or requested
-        self._add(earlier.lead, addition, visit, home, accepted.channels, reachable=reachable)
-        shown = visit.rooftop if visit else home if lead.is_trusted else requested
+        rooftop_of_request = self._rooftop_of_request(accepted.found) or self.context.timetable.first
+        rooftop_of_lead = self.context.timetable.rooftop(earlier.lead.rooftop) or rooftop_of_request
+        self._add(
+            earlier.lead,
+            addition,
+            visit,
+            rooftop_of_lead,
+            accepted.channels,
+            allows_more_channels=allows_more_channels,
+        )
+        shown = self._shown_rooftop(visit, rooftop_of_lead, rooftop_of_request)
         return self._answer(lead_id, DUPLICATE, shown, accepted.found, visit)
+
+    def _shown_rooftop(
+        self, visit: VisitDecision | None, rooftop_of_lead: DealerRooftop, rooftop_of_request: DealerRooftop
+    ) -> DealerRooftop:
+        """The rooftop in the response to an addition: that of the visit, else that of the earlier lead.
+
+        A sender without a token must not learn where the earlier lead went, so it sees the rooftop of its own request.
+        """
+        if visit is not None:
+            return visit.rooftop
+        return rooftop_of_lead if self.lead.is_trusted else rooftop_of_request
 
     def _add_consent(self, earlier: StoredLead, customer: Customer, accepted: Acceptance) -> bool:
         """Records the consent if the lead does not have it. Returns whether it allows more channels."""
@@ -289,25 +308,25 @@ class LeadTransaction:
         earlier: LeadRecord,
         addition: Addition,
         visit: VisitDecision | None,
-        home: DealerRooftop,
+        rooftop_of_lead: DealerRooftop,
         channels: Collection[str],
         *,
-        reachable: bool = False,
+        allows_more_channels: bool = False,
     ) -> None:
-        """Stores an addition, and delivers the lead to its rooftop `home` and to that of the visit.
+        """Stores an addition, and delivers the lead to its rooftop and to that of the visit.
 
-        `reachable`: a new consent allows more channels, so an empty addition is delivered too. If the sender is in
+        `allows_more_channels`: a new consent does so, so an empty addition is delivered too. If the sender is in
         quarantine, or the earlier lead waits or was refused there, the whole lead waits with the addition.
         """
         lead_id, event_id = earlier.lead_id, None
-        if reachable or addition != Addition():
+        if allows_more_channels or addition != Addition():
             event_id = stored_leads.append_to_lead(self.tx, lead_id, msgspec.json.encode(addition))
         self._store_visit(visit, lead_id)
         if event_id is not None and (self.lead.quarantined or earlier.is_kept_from_staff):
             quarantine_lead(self.tx, lead_id)
         elif event_id is not None:
             notifications = self._notifications
-            notifications.send_again(lead_id, event_id, (home, visit.rooftop if visit else home))
+            notifications.send_again(lead_id, event_id, (rooftop_of_lead, visit.rooftop if visit else rooftop_of_lead))
             if visit is not None and self._gets_confirmation(channels, visit):
                 notifications.mail("confirm", lead_id, visit.rooftop, visit.reply.appointment_id)
 
@@ -323,7 +342,7 @@ class LeadTransaction:
         if request is UNSET:
             return None
         if earlier is not None and not self.lead.is_trusted:
-            return self._booking.request_without_token(request, self._home(vehicle), earlier)
+            return self._booking.request_without_token(request, self._rooftop_of_request(vehicle), earlier)
         return self._decide(vehicle, earlier or ())
 
     def _decide(self, vehicle: FoundVehicle, earlier: Sequence[VisitRecord]) -> VisitDecision:
@@ -332,7 +351,7 @@ class LeadTransaction:
         assert request is not UNSET, "only a requested visit is decided"
         return self._booking.decide(
             request,
-            self._home(vehicle),
+            self._rooftop_of_request(vehicle),
             earlier,
             vehicle_id=None if vehicle is None else vehicle.vehicle_id,
             test_drives=self._test_drives,
@@ -346,7 +365,7 @@ class LeadTransaction:
         """
         if not self.lead.is_trusted:
             return ()
-        lead_ids = stored_leads.newest_leads_of(self.tx, self.lead.senders, MOST_LEADS_WITH_VISITS)
+        lead_ids = persons.newest_leads_of(self.tx, self.lead.senders, MOST_LEADS_WITH_VISITS)
         return booked_visits(self.tx, lead_ids, "test_drive")
 
     def _store_visit(self, visit: VisitDecision | None, lead_id: str) -> None:
@@ -363,7 +382,7 @@ class LeadTransaction:
     def _notifications(self) -> Notifications:
         return Notifications(self.tx, self.context)
 
-    def _home(self, vehicle: FoundVehicle) -> DealerRooftop | None:
+    def _rooftop_of_request(self, vehicle: FoundVehicle) -> DealerRooftop | None:
         """The rooftop that has the vehicle. If none has it, the one that the buyer names."""
         timetable = self.context.timetable
         if isinstance(vehicle, Vehicle):
@@ -392,7 +411,7 @@ class LeadTransaction:
         secret = UNSET if secrets is None else secrets.of(lead_id)
         kind = None if request.appointment is UNSET else VISIT_KIND_OF[request.appointment.appointment_type]
         department = self.context.timetable.department(rooftop, kind, self.tx.now)
-        is_unknown = not isinstance(found, Vehicle) and self._home(found) is None
+        is_unknown = not isinstance(found, Vehicle) and self._rooftop_of_request(found) is None
         words = response_message(
             LeadResponse(
                 department=department,

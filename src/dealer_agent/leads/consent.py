@@ -128,13 +128,14 @@ def check_consent(consent: object, customer: Customer, now: datetime, version: P
     if consent is UNSET:
         absent = Problem(("consent",), "is required: a lead needs the customer's consent", "required")
         raise ContactConsentRequired(*message_and_details([absent], "payload"))
+    # A published version allows exactly one value of `scope`, so every other one is invalid, not missing.
     missing = _missing(consent, customer, has_one_scope=version is not None)
-    named = {problem.path for problem in missing}
+    paths_reported = {problem.path for problem in missing}
     checker = _checker() if version is None else consent_checker(version)
     malformed = [
         replace(problem, received=None)
         for problem in (found.below("consent") for found in list_problems(checker, consent))
-        if problem.path not in named
+        if problem.path not in paths_reported
     ]
     problems = missing + malformed + _beyond_schema(consent, now)
     if problems:

@@ -29,7 +29,7 @@ from dealer_agent.storage.installation.replicas import list_replicas
 from dealer_agent.storage.isolation import isolation_problem
 from dealer_agent.storage.leads.quarantine import waiting_by_caller
 from dealer_agent.storage.privacy.keys import check_keys, key_uses
-from dealer_agent.storage.privacy.reencryption import keys_in_use
+from dealer_agent.storage.privacy.reencryption import values_by_key
 from dealer_agent.storage.privacy.withdrawals import RESTORE_COMMAND, compare_withdrawals
 from dealer_agent.storage.schema import SCHEMA_VERSION
 from dealer_agent.storage.stock.feeds import feed_states
@@ -234,7 +234,7 @@ def check_key_copy(examined: Examined) -> Iterator[DoctorFinding]:
 def _without_keys(examined: Examined) -> tuple[str, str]:
     """What is said without keys, and the advice. A new key cannot read what an older one has encrypted."""
     with examined.store.read(owner_of(examined.installation), examined.now) as tx:
-        used = keys_in_use(tx)
+        used = values_by_key(tx)
     if used:
         says = f"there are no keys, and customer data is encrypted with {', '.join(sorted(used))}"
         return says, f"put {KEY_FILE_NAME} back from your copy, or set {KEYS_VARIABLE}; a new key cannot read this data"

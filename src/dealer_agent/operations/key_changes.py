@@ -16,7 +16,7 @@ from dealer_agent.privacy.key_rotation import KeyRotation, KeyTable, changeable_
 from dealer_agent.storage.errors import DatabaseUnreachable, SchemaOutdated
 from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.privacy.keys import KeyUse, key_uses
-from dealer_agent.storage.privacy.reencryption import delete_unused_keys, keys_in_use
+from dealer_agent.storage.privacy.reencryption import delete_unused_keys, values_by_key
 from dealer_agent.storage.store import Store
 
 OnProgress = Callable[[int], None]
@@ -73,13 +73,13 @@ def require_cipher(cipher: Cipher | None) -> None:
 def key_rows(rotation: KeyRotation) -> Iterator[KeyRow]:
     """The keys of a rotation, the active one first."""
     with rotation.store.read(rotation.dealer_id) as tx:
-        used, uses = keys_in_use(tx), key_uses(tx)
+        value_counts, uses = values_by_key(tx), key_uses(tx)
     keyring = rotation.cipher.keyring
     owner = "the installation" if rotation.dealer_id == ALL_DEALERS else rotation.dealer_id
     for key_id in keyring.ids:
         use = uses.get(key_id)
         words = _use_text(use, active=key_id == keyring.active)
-        yield KeyRow(owner, key_id, words, use.since if use else None, used.get(key_id, 0))
+        yield KeyRow(owner, key_id, words, use.since if use else None, value_counts.get(key_id, 0))
 
 
 def _use_text(use: KeyUse | None, *, active: bool) -> str:
@@ -189,7 +189,7 @@ def drop_lost_key(database_url: str, dealer_id: str) -> None:
     # Without a database, or with a database that has no keys yet, nothing is encrypted.
     with suppress(DatabaseUnreachable, SchemaOutdated), Store.open(database_url) as store:
         with store.read(dealer_id) as tx:
-            used = keys_in_use(tx)
+            used = values_by_key(tx)
         if used:
             raise OperationError(
                 f"The database holds customer data under the key {', '.join(sorted(used))}: put the file "

@@ -13,7 +13,7 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from dealer_agent.feeds.files import values
-from dealer_agent.feeds.files.plausibility import Bounds, Likes
+from dealer_agent.feeds.files.plausibility import Bounds, SimilarPrices
 from dealer_agent.inventory.listing import Unit
 from dealer_agent.protocol.vehicle import SaleCondition, VehicleType
 
@@ -21,7 +21,7 @@ OLD_AFTER = timedelta(days=90)
 """A unit is old that is in the stock for longer."""
 MOST_FOUND = 1_000
 """The most units of a kind that are named. All are counted."""
-_FAR_FROM_LIKES = 2.0
+_FAR_FROM_SIMILAR = 2.0
 """An odd price is this many times that of similar units, or that part of it. Prices much farther away are held back."""
 _FIRST_YEAR_OF_VINS = 1981
 _BATCH = 500
@@ -96,8 +96,8 @@ def problems_of(
     """
     found = {kind.id: FoundUnits(0, {}) for kind in PROBLEMS}
     oldest = today - OLD_AFTER
-    strict = replace(bounds, price_like_factor=_FAR_FROM_LIKES)
-    likes, ids = Likes(strict), list[str]()
+    strict = replace(bounds, price_like_factor=_FAR_FROM_SIMILAR)
+    similar_prices, ids = SimilarPrices(strict), list[str]()
 
     def note(kind: str, vehicle_id: str, reason: str) -> None:
         units = found[kind]
@@ -122,12 +122,12 @@ def problems_of(
         if since <= oldest:
             note("old", facts.vehicle_id, f"In the stock since {since}, for {(today - since).days:,} days.")
         unit = _unit(facts)
-        likes.add(number, unit)
+        similar_prices.add(number, unit)
         ids.append(facts.vehicle_id)
         doubt = bounds.doubt_of(unit, today.year)
         if doubt is not None and doubt.reason.startswith("price"):
             note("price", facts.vehicle_id, doubt.sentence)
-    for position, doubt in likes.doubts():
+    for position, doubt in similar_prices.doubts():
         note("price", ids[position], doubt.sentence)
     return found
 

@@ -20,7 +20,8 @@ from dealer_agent.storage.deliveries.outbox import list_deliveries
 from dealer_agent.storage.errors import WrongKey
 from dealer_agent.storage.leads.lead_record import lead_details
 from dealer_agent.storage.leads.notes import notes_of
-from dealer_agent.storage.leads.stored_leads import find_leads_of, get_lead
+from dealer_agent.storage.leads.persons import find_leads_of
+from dealer_agent.storage.leads.stored_leads import get_lead
 from dealer_agent.storage.leads.visits import Booked, visits_of
 from dealer_agent.storage.privacy.erasure import erase_lead, newest_proof, proven_leads
 from dealer_agent.storage.store import Store

@@ -30,7 +30,7 @@ from dealer_agent.storage.errors import KeysChanged
 from dealer_agent.storage.jobs import Job
 from dealer_agent.storage.privacy.dealer_keys import change_keyring
 from dealer_agent.storage.privacy.keys import KeyUse, key_uses, record_missing_key, record_next_key
-from dealer_agent.storage.privacy.reencryption import keys_in_use, reencrypt
+from dealer_agent.storage.privacy.reencryption import reencrypt, values_by_key
 from dealer_agent.storage.store import Store
 
 if TYPE_CHECKING:
@@ -147,9 +147,10 @@ class KeyRotation:
     def unused(self) -> list[str]:
         """The keys in the file that no value uses, and no new value will use."""
         with self.store.read(self.dealer_id) as tx:
-            uses, used = key_uses(tx), keys_in_use(tx)
+            uses, value_counts = key_uses(tx), values_by_key(tx)
         needed = {key_id for key_id, use in uses.items() if use.state != "unused"}
-        return [key_id for key_id in self.cipher.keyring.ids[1:] if key_id not in needed and not used.get(key_id)]
+        others = self.cipher.keyring.ids[1:]
+        return [key_id for key_id in others if key_id not in needed and not value_counts.get(key_id)]
 
     def destroy_unused(self) -> list[str]:
         """Removes the unused keys from the file and returns their ids. The caller holds `changing`."""

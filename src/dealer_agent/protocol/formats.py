@@ -24,6 +24,7 @@ def normal_email(text: str) -> str | None:
     # Imported here: it compiles many expressions, and most commands check no address.
     from email_validator import EmailNotValidError, validate_email
 
+    # `test_environment` accepts the domain .test (RFC 2606), which the library refuses otherwise.
     try:
         return validate_email(text, check_deliverability=False, test_environment=True).normalized.casefold()
     except EmailNotValidError:

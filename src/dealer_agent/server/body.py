@@ -44,7 +44,7 @@ async def read_body(
     """The whole body. Raises ClientGoneError, and SchemaValidationFailed if it is too large (413) or too slow (408).
 
     The body of a lead may have `lead_limit` bytes. While its `type` has not arrived, it needs `room()`, which raises
-    RateLimited if there is none (`RequestMemory.of_unknown_type`).
+    RateLimited if there is none (`HeldBytes.of_unknown_type`).
     """
     try:
         async with asyncio.timeout(timeout_seconds):

@@ -21,7 +21,6 @@ from dealer_agent.dmc12.tools import TOOL_BY_NAME, TOOLS, Dmc12Tool, Json, tools
 from dealer_agent.protocol.errors import AuthRequired
 from dealer_agent.protocol.json_body import PARSE_ERROR
 from dealer_agent.server.body import JSON, ClientGoneError
-from dealer_agent.server.challenges import challenge
 from dealer_agent.server.dmc12_tools import Dmc12Call
 from dealer_agent.server.documents import Document, json_document
 from dealer_agent.server.guards import IncomingRequest, skill_refusal
@@ -35,6 +34,7 @@ from dealer_agent.server.mcp import (
     wrong_origin,
 )
 from dealer_agent.server.service import Service
+from dealer_agent.server.token_challenges import challenge
 
 UCP_PATH, DMC12_MCP_PATH, DMC12_A2A_PATH = "/.well-known/ucp", "/dmc12/mcp", "/dmc12/a2a"
 NOT_AUTHENTICATED = -32001

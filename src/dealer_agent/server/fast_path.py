@@ -33,7 +33,7 @@ from dealer_agent.server.client_transport import TURN, ClientTransport
 from dealer_agent.server.error_responses import error_response
 from dealer_agent.server.guards import IncomingRequest
 from dealer_agent.server.nonces import StoredNonces
-from dealer_agent.server.request_memory import RequestMemory, no_memory
+from dealer_agent.server.request_memory import HeldBytes, no_memory
 from dealer_agent.server.request_pipeline import answer_plain, decode_plain, log_response, overload_response
 from dealer_agent.server.served_dealers import ServedDealers
 from dealer_agent.server.service import Service
@@ -112,7 +112,7 @@ class FastPathConnection(HttpToolsProtocol):
     transport: ClientTransport
     _address: str | None
     _load: Admission
-    _memory: RequestMemory
+    _memory: HeldBytes
     _trusted: Networks
 
     def __init__(self, *args: Any, **options: Any) -> None:

@@ -229,7 +229,11 @@ class RateLimits:
         return offset
 
     def _first_to_expire(self, start: int, limits: list[_Limit]) -> tuple[int, float]:
-        """Offset and end of the counter in the set at `start` that expires first, and belongs to none of the limits."""
+        """Returns the offset and the end of the counter in the set at `start` that a new counter replaces.
+
+        It is the one that expires first: an unused one has the end 0. The counters of `limits` are left out, because
+        the same request counts in them.
+        """
         owners = {owner for _, _, owner in limits}
         counters = _COUNTER.iter_unpack(self._table[start : start + _SET_BYTES])
         first, first_end = -1, math.inf

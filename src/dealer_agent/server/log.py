@@ -167,6 +167,7 @@ def configure_logs(level: str, lines: BufferedLines | None = None) -> BufferedLi
     """Configures structlog for this process. Every logger writes to the returned lines, by default those of stderr."""
     lines = lines or BufferedLines(sys.stderr.buffer)
     _request_lines[:] = [lines] if level in ("debug", "info") else []
+    # What was counted before belongs to the earlier lines.
     for sampler in (_requests, _events):
         sampler.end_interval()
     structlog.configure(

@@ -55,7 +55,6 @@ from dealer_agent.protocol.skill import (
 )
 from dealer_agent.server.bindings import MCP, Binding
 from dealer_agent.server.body import JSON, ClientGoneError, cost_of, read_body
-from dealer_agent.server.challenges import Headers, challenge
 from dealer_agent.server.guards import CALLER_GUARDS, IncomingRequest, check_digest, pass_guards, skill_refusal
 from dealer_agent.server.log import code_positions
 from dealer_agent.server.mcp_questions import (
@@ -71,6 +70,7 @@ from dealer_agent.server.own_requests import body_headers, receiving, skill_body
 from dealer_agent.server.request_pipeline import answer, log_response
 from dealer_agent.server.served_dealers import Addresses, at_public_address, host_name, host_of
 from dealer_agent.server.service import MCP_RULE, Service
+from dealer_agent.server.token_challenges import Headers, challenge
 
 if TYPE_CHECKING:
     # Imported with the first request.

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from itertools import islice, takewhile
 
 from dealer_agent.server.client_transport import UNREAD_BYTES, ClientTransport
-from dealer_agent.server.request_memory import RequestMemory
+from dealer_agent.server.request_memory import HeldBytes
 
 RESERVED_FILES = 240
 """File descriptors for the database, outgoing connections, feeds and other files. At most half of all."""
@@ -43,8 +43,8 @@ class OpenConnections:
         most: int,
         most_per_address: int,
         keep_alive_seconds: float,
-        memory: RequestMemory,
-        unread_responses: RequestMemory,
+        memory: HeldBytes,
+        unread_responses: HeldBytes,
     ) -> None:
         self.memory = memory
         self._unread_responses = unread_responses

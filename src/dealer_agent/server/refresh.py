@@ -12,8 +12,8 @@ import structlog
 
 from dealer_agent.delivery.loop import DeliveryLoop
 from dealer_agent.open_installation import OpenInstallation
+from dealer_agent.server.dealer_opener import Admitted, admitted_callers, shared_policies
 from dealer_agent.server.log import FLUSH_SECONDS, INTERVAL_SECONDS, BufferedLines, end_interval
-from dealer_agent.server.opening import Admitted, admitted_callers, shared_policies
 from dealer_agent.server.repeated_steps import RepeatedSteps
 from dealer_agent.server.served_dealers import ServedDealers, read_addresses
 from dealer_agent.server.service import LEADS_TAKEN, Service

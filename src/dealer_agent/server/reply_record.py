@@ -58,6 +58,7 @@ class ReplySettings(Struct, frozen=True):
         service = settings.service
         return cls(
             dealer_agent.__version__,
+            # How long data is stored does not decide a reply.
             Profile(**(profile | {"privacy": PrivacySettings()})),
             settings.search,
             service.vocabulary,

@@ -1,5 +1,5 @@
 """The bytes of requests that a process holds: one budget, and a share of it for each client
-(docs/protocol.md#request-memory). Another budget is for the responses that clients do not read.
+(docs/protocol.md#request-memory). Another budget is for the responses that clients do not read. Each is a `HeldBytes`.
 
 A connection holds bytes while a request is incomplete, and while requests wait. Each such limit is small, but thousands
 of connections together are not. If the budget is used up, the unfinished request that began first is given up: slow
@@ -33,19 +33,19 @@ def no_memory() -> RateLimited:
     return RateLimited(RETRY_SECONDS, because="The service holds too many unfinished requests.", closes=True)
 
 
-def memory_of(settings: ServiceSettings) -> "RequestMemory":
+def memory_of(settings: ServiceSettings) -> "HeldBytes":
     """The budget and the share of the settings."""
-    return RequestMemory(
+    return HeldBytes(
         settings.request_memory_mib << 20,
         settings.request_memory_mib_per_address << 20,
         settings.max_connections_per_address,
     )
 
 
-def unread_memory_of(settings: ServiceSettings) -> "RequestMemory":
+def unread_memory_of(settings: ServiceSettings) -> "HeldBytes":
     """The budget for responses that clients do not read. Clients have no share: a fast one may ask for much at once."""
     most = settings.request_memory_mib << 20
-    return RequestMemory(most, most)
+    return HeldBytes(most, most)
 
 
 class Holder(Protocol):
@@ -55,12 +55,13 @@ class Holder(Protocol):
         """Refuses the unfinished request of the connection, or aborts it, and forgets its bytes."""
 
 
-class RequestMemory:
+class HeldBytes:
     """Counts the bytes that connections hold: at most `most`, and `most_per_client` for each client.
 
     A client has at most `most_requests` unfinished requests. Without this limit, one client of a trusted proxy could
     use up the connections of the process with requests that take no memory.
-    `held` is the number of bytes now. `refused` counts the requests for which there was no room.
+    `held` is the number of bytes now. `refused` counts the requests for which there was no room, and those that were
+    given up for others.
     """
 
     def __init__(self, most: int, most_per_client: int, most_requests: int = sys.maxsize) -> None:
@@ -91,7 +92,7 @@ class RequestMemory:
         `client` has a share; None has none. Only what is unfinished may be given up later.
         """
         self._subtract(holder)
-        if not size or not self._has_room(holder, size, client, is_unfinished=is_unfinished):
+        if not size or not self._make_room(holder, size, client, is_unfinished=is_unfinished):
             self._unfinished.pop(holder, None)
             return not size
         self._sizes[holder] = client, size
@@ -142,8 +143,8 @@ class RequestMemory:
         finally:
             _take(self._unknown, name, 1)
 
-    def _has_room(self, holder: Holder, size: int, client: str | None, *, is_unfinished: bool) -> bool:
-        """Whether `size` more bytes may be held. Gives up the oldest incomplete requests to make room."""
+    def _make_room(self, holder: Holder, size: int, client: str | None, *, is_unfinished: bool) -> bool:
+        """Gives up the oldest unfinished requests until `size` more bytes may be held. False if they may not."""
         if client is not None and (
             self._of_clients.get(client, 0) + size > self._most_per_client
             or (is_unfinished and self._requests[client] >= self._most_requests)

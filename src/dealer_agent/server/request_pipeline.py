@@ -27,7 +27,6 @@ from dealer_agent.protocol.vocabulary import Vocabulary
 from dealer_agent.server.admission import too_busy
 from dealer_agent.server.bindings import Binding, success_body
 from dealer_agent.server.body import JSON, ClientGoneError, read_body
-from dealer_agent.server.challenges import challenge
 from dealer_agent.server.counting import UNKNOWN_SKILL, lead_outcome
 from dealer_agent.server.documents import HEAD_LINES
 from dealer_agent.server.error_responses import as_protocol_error
@@ -45,6 +44,7 @@ from dealer_agent.server.guards import (
 from dealer_agent.server.log import log_request
 from dealer_agent.server.named_extensions import named_extensions
 from dealer_agent.server.service import UNKNOWN_LEADS_RULE, Service
+from dealer_agent.server.token_challenges import challenge
 from dealer_agent.skills import TimedRequest, answer_offer, read, submit_lead, with_hold
 from dealer_agent.storage.daily_counts import OK
 from dealer_agent.storage.transaction import current_span
@@ -231,7 +231,7 @@ def _check_offer(incoming: IncomingRequest) -> None:
     """Refuses a lead that names a quote or a hold, unless it names the offers extension and the dealer has it."""
     payload = incoming.request.payload
     if isinstance(payload, LeadSubmitRequest) and payload.offer is not UNSET and not names_offers(incoming):
-        words = f"is only for a request that names the extension {OFFERS_EXTENSION} in A2A-Extensions"
+        words = f"needs the offers extension: add {OFFERS_EXTENSION} to the header A2A-Extensions, or omit `offer`"
         raise validation_error([Problem(("offer",), words, "additionalProperties")], "payload")
 
 

@@ -22,7 +22,6 @@ from dealer_agent.protocol.task_list import task_page
 from dealer_agent.protocol.well_known import ARD_PATH, CARD_PATH, CATALOG_PATH, PROTECTED_RESOURCE_PATH
 from dealer_agent.server import dmc12
 from dealer_agent.server.body import JSON
-from dealer_agent.server.challenges import mcp_resource_document, resource_document
 from dealer_agent.server.customer_routes import customer_routes
 from dealer_agent.server.documents import (
     CARD_SECONDS,
@@ -48,6 +47,7 @@ from dealer_agent.server.pages.home import home_page
 from dealer_agent.server.pages.site import stylesheet
 from dealer_agent.server.served_dealers import at_public_address
 from dealer_agent.server.service import BAD_TOKENS_RULE, MESSAGE_SEND, Service
+from dealer_agent.server.token_challenges import mcp_resource_document, resource_document
 from dealer_agent.server.tokens import hash_secret
 from dealer_agent.server.vehicle_routes import has_vehicle_pages, vehicle_routes
 

@@ -121,13 +121,13 @@ class Addresses:
 
 def read_addresses(opened: OpenInstallation) -> Addresses:
     """Where the enabled dealers answer. Raises StorageError, also if the database does not isolate them."""
-    installation, (enabled, hosts) = opened.installation, opened.read()
+    installation, (enabled_dealers, hosts) = opened.installation, opened.read_dealers()
     names: dict[str, list[str]] = {}
     for host, dealer_id in hosts.items():
         names.setdefault(dealer_id, []).append(host)
     listed = (
         ListedDealer(each.dealer_id, each.name, installation.address_of(each.dealer_id, names.get(each.dealer_id, ())))
-        for each in enabled
+        for each in enabled_dealers
         if each.listed
     )
     only = installation.only

@@ -32,7 +32,7 @@ from dealer_agent.server.metrics import ResponseCounts
 from dealer_agent.server.nonces import FileNonces, StoredNonces
 from dealer_agent.server.open_connections import OpenConnections
 from dealer_agent.server.reply_record import DealerReplies, ReplyRecord
-from dealer_agent.server.request_memory import RequestMemory, memory_of
+from dealer_agent.server.request_memory import HeldBytes, memory_of
 from dealer_agent.server.shared_limits import LimitStore, SharedLimits
 from dealer_agent.server.tokens import TokenRegistry
 from dealer_agent.skills import Dealer
@@ -95,7 +95,7 @@ class Process:
     known_keys: KnownKeys | None = None
     nonces: FileNonces | StoredNonces | None = None
     is_host_of: Callable[[str, str], bool] = lambda _dealer_id, _name: False
-    memory: RequestMemory = field(init=False)
+    memory: HeldBytes = field(init=False)
 
     def __post_init__(self) -> None:
         self.memory = memory_of(self.settings)
@@ -134,7 +134,7 @@ class Process:
     def room_for_unknown_type(
         self, peer: str | None, headers: list[tuple[bytes, bytes]]
     ) -> AbstractContextManager[None]:
-        """The room of a client for a large body whose `type` has not arrived (`RequestMemory.of_unknown_type`)."""
+        """The room of a client for a large body whose `type` has not arrived (`HeldBytes.of_unknown_type`)."""
         return self.memory.of_unknown_type(share_address(peer, headers, self.settings.trusted_networks))
 
     async def count_request(self, rule: str, scope: Scope, cost: int = 1) -> None:

@@ -272,7 +272,7 @@ def _of_sqlite(error: sqlite3.Error) -> tuple[type[StorageError], str, str]:
 def translating() -> Iterator[None]:
     """Turns errors of the database and of the cipher in a `with` block into `StorageError`.
 
-    The error about a value of the wrong type stays as it is.
+    An error that a column type of this project raised, such as ValueError for a naive time, is raised as it was.
     """
     try:
         yield
@@ -281,6 +281,7 @@ def translating() -> Iterator[None]:
     except DecryptionFailed as error:
         raise WrongKey(str(error)) from None
     except SQLAlchemyError as error:
+        # SQLAlchemy wraps an error of a column type in a StatementError, and one of the driver in a DBAPIError.
         if isinstance(error, StatementError) and not isinstance(error, DBAPIError) and error.orig is not None:
             failure: BaseException = error.orig
         else:

@@ -111,7 +111,10 @@ class VisitChanges:
         return self._book(lead, Appointment(appointment_type=kind), rooftop, time)
 
     def confirm(self, appointment_id: str, time: ChosenTime | None, *, forced: bool = False) -> VisitChange:
-        """Books a visit that has no time yet. With `time` None, at the one time that the customer asked for."""
+        """Books a visit that has no time yet.
+
+        With `time` None, it is booked at the one time that the customer asked for, and `forced` is used for that time.
+        """
         visit, lead, request = self._visit_for(appointment_id, "confirm")
         if time is None:
             if request.appointment_at is UNSET:

@@ -306,7 +306,7 @@ def test_a_layout_for_other_files_is_refused_with_those_that_fit(data: bytes, la
         read_feed(data, layout=layout)
 
 
-def test_a_named_layout_is_used_for_any_records() -> None:
+def test_a_layout_that_is_named_wins_over_the_one_that_fits_best() -> None:
     data = json.dumps([{"vin": VIN, "stockNumber": "S", "type": "USED", "internetPrice": 9000}]).encode()
     assert read_feed(data).layout == "dealercom"
     assert read_feed(data, layout="generic").layout == "generic"

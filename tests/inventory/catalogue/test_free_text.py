@@ -157,7 +157,10 @@ def test_a_listing_must_match_the_query_and_the_filters(lot: MakeLot) -> None:
 
 
 def test_the_best_match_comes_first_in_a_large_stock_too() -> None:
-    """The same rule if only the rows above the page's last score are sorted."""
+    """A search of many rows sorts only those with a score that the page can show. The order is the same.
+
+    Every 50th listing is of each kind in turn. The others have the word in the description.
+    """
     count = 60_000
     kinds: list[dict[str, Any]] = [
         {"description": "ford"},
@@ -165,11 +168,14 @@ def test_the_best_match_comes_first_in_a_large_stock_too() -> None:
         {"engine": "ford"},
         {"description": "kia"},
     ]
-    catalogue = Catalogue.build(
-        Listing.of(made(f"v{n:05}", changed=n % 7, **kinds[0 if n % 50 else n // 50 % 4])) for n in range(count)
-    )
+
+    def kind_of(n: int) -> int:
+        return 0 if n % 50 else n // 50 % 4
+
+    catalogue = Catalogue.build(Listing.of(made(f"v{n:05}", changed=n % 7, **kinds[kind_of(n)])) for n in range(count))
+    # By kind, the rank of its score; None does not match.
     worth = [2, 0, 1, None]
-    plain = [(worth[0 if n % 50 else n // 50 % 4], -(n % 7), n) for n in range(count)]
+    plain = [(worth[kind_of(n)], -(n % 7), n) for n in range(count)]
     expected = [f"v{n:05}".encode() for rank, _, n in sorted((w, d, n) for w, d, n in plain if w is not None)]
     for skip, limit in ((0, 20), (290, 20), (310, 20), (590, 40), (620, 40), (len(expected) - 5, 20)):
         page = catalogue.search(Filters(query="ford"), skip, limit, UNSET)

@@ -5,7 +5,7 @@ from typing import Any
 
 from dealer_agent.checker import forms
 from dealer_agent.checker.check import check, each_of, judge_each
-from dealer_agent.checker.checks.lead_defects import Lead, lead, submit, time_at
+from dealer_agent.checker.checks.lead_defects import Lead, customer_of, lead, submit, time_at
 from dealer_agent.checker.checks.leads import (
     NO_TIME_GIVEN,
     VISITOR,
@@ -19,11 +19,12 @@ from dealer_agent.checker.checks.visits import (
     one_time,
     scheduled,
     three_windows,
+    visit,
     windows_of,
     with_visit,
 )
 from dealer_agent.checker.exchange import Exchange, at
-from dealer_agent.checker.outcome import Skipped, expect, has, skip_unless
+from dealer_agent.checker.outcome import Failed, Skipped, expect, has, skip_unless
 from dealer_agent.checker.reply import (
     code,
     data_of,
@@ -149,6 +150,16 @@ def _proposed_times(answer: tuple[dict[str, Any], str]) -> bool | str:
     return (isinstance(proposed, list) and bool(proposed)) or "The status is proposed, and no time is proposed."
 
 
+@check("appointments.proposals")
+async def _(target: Target) -> None:
+    """The names of lists of proposals are those of the dealer."""
+    for exchange in (await _past(target), await _with_time(target), await _windows(target)):
+        appointment = at(data_of(exchange), "appointment") if is_answered(exchange) else None
+        if isinstance(appointment, dict) and appointment.get("status") == "proposed":
+            lists = [each for each in appointment.values() if isinstance(each, list) and each]
+            expect(lists, "The status is proposed, and nothing is proposed.", exchange)
+
+
 def _future_times(answer: tuple[dict[str, Any], str]) -> bool | str:
     appointment, _ = answer
     proposed = appointment.get("proposed_times")
@@ -198,6 +209,33 @@ def _window_inside(answer: tuple[dict[str, Any], list[Span]]) -> bool | str:
 
 
 each_of(_of_windows, {"appointments.window-form": _window_form, "appointments.window-confirmed": _window_inside})
+
+
+async def _expect_appointment(target: Target, exchange: Exchange, other: Lead) -> None:
+    """Raises Failed if a response has no `appointment`, and that to another lead has one. Not all dealers send it."""
+    if not isinstance(_data(exchange).get("appointment"), dict):
+        appointment_of(await submit(target, other))
+        raise Failed("The response has no `appointment`, and that to another lead has one.", exchange)
+
+
+@check("appointments.with-trade-in")
+async def _(target: Target) -> None:
+    """The other lead is that of another customer, without the trade-in."""
+    payload = await full(target)
+    alone = {name: value for name, value in payload.items() if name != "trade_in"}
+    other = alone | {"customer": customer_of(target, "without trade-in")}
+    await _expect_appointment(target, await submit(target, payload), other)
+
+
+@check("appointments.time-answered")
+async def _(target: Target) -> None:
+    """If a lead without a time has an appointment, so has one with a time. Both are visits to the sales department."""
+    is_window = target.revision.name == "0.1.0"
+    _, exchange = await (_for_windows if is_window else for_a_time)(target)
+    if is_answered(exchange) and not isinstance(_data(exchange).get("appointment"), dict):
+        person, times = ("with windows", three_windows) if is_window else (VISITOR, one_time)
+        exchange = await submit(target, await visit(target, person, times, drive=False))
+    await _expect_appointment(target, exchange, lead(target, person="undecided", appointment=NO_TIME_GIVEN))
 
 
 @check("appointments.no-time")

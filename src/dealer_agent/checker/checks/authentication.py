@@ -1,6 +1,7 @@
 """Checks tokens: who needs one, what a refusal looks like, and whether the card says the truth about both."""
 
 import re
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -8,9 +9,11 @@ from dealer_agent.checker import forms
 from dealer_agent.checker.card import FetchedCard
 from dealer_agent.checker.check import check, each_of, judge_each
 from dealer_agent.checker.checks.cards import card_of, profile_extensions
-from dealer_agent.checker.exchange import Exchange, dicts
+from dealer_agent.checker.checks.lead_defects import lead
+from dealer_agent.checker.exchange import Exchange, at, dicts
 from dealer_agent.checker.outcome import Skipped, expect, expect_status, has, header, skip_unless, status
 from dealer_agent.checker.reply import code
+from dealer_agent.checker.searches import identified
 from dealer_agent.checker.target import JSON_HEADERS, READING_SKILLS, Request, Target
 from dealer_agent.protocol.well_known import PROTECTED_RESOURCE_PATH
 
@@ -62,6 +65,28 @@ async def _(target: Target) -> None:
     expect_status(await _without_token(target, skill_id, no_such_member=1), UNAUTHORIZED)
 
 
+async def _of_strangers(target: Target, skill_id: str, **members: Any) -> list[Exchange]:
+    """The exchanges of a request without a token and with a wrong one. None if the card requires no token for it."""
+    if not _declares_token(target, skill_id):
+        return []
+    wrong = ("Authorization", f"Bearer {WRONG_TOKEN}")
+    return [await _without_token(target, skill_id, *headers, **members) for headers in ((), (wrong,))]
+
+
+async def _strangers_read(target: Target) -> list[Exchange]:
+    exchanges = [each for skill_id in target.reading_skills() for each in await _of_strangers(target, skill_id)]
+    if "inventory.vehicle" in target.card.skills:
+        with suppress(Skipped):
+            vin = (await identified(target, "vin"))[0]["vin"]
+            exchanges += await _of_strangers(target, "inventory.vehicle", vin=vin)
+    return skip_unless(exchanges, "The card requires no token.")
+
+
+async def _strangers_submit(target: Target) -> list[Exchange]:
+    members = {name: value for name, value in lead(target, person="stranger").items() if name != "type"}
+    return skip_unless(await _of_strangers(target, "lead.submit", **members), "The card requires no token for leads.")
+
+
 async def _with(target: Target, authorization: str, skill_id: str | None = None) -> Exchange:
     """The exchange of a request with this header, of a skill that needs a token if none is named."""
     return await _without_token(target, skill_id or await _guarded_skill(target), ("Authorization", authorization))
@@ -80,6 +105,8 @@ def _sending(authorization: str) -> Request:
 judge_each(
     {
         "authentication.missing": (_refused_without, status(UNAUTHORIZED)),
+        "authentication.every-skill": (_strangers_read, status(UNAUTHORIZED)),
+        "authentication.lead": (_strangers_submit, status(UNAUTHORIZED)),
         "authentication.missing-code": (_refused_without, code("AUTH_REQUIRED")),
         "authentication.challenge": (
             _refused_without,
@@ -109,6 +136,22 @@ async def _(target: Target) -> None:
     exchange = await _with(target, f"Bearer {WRONG_TOKEN}", target.reading_skills()[0])
     text = exchange.body.decode("utf-8", "replace") + "".join(value for _, value in exchange.headers)
     expect(WRONG_TOKEN not in text, "The response repeats the token of the request.", exchange)
+
+
+@check("authentication.token-accepted", last=True)
+async def _(target: Target) -> None:
+    """A request of a skill is refused, and another one is answered after it: so the token has not expired.
+
+    A request with a signature may be refused for the signature.
+    """
+    skip_unless(target.token, "The run has no token. Give one with --token.")
+    answered: set[str] = set()
+    for each in reversed(target.posted):
+        skill = str(at(target.asked(each), "type"))
+        has_token = ("authorization", f"Bearer {target.token}") in each.sent
+        if has_token and skill != "None" and "signature-input" not in dict(each.sent):
+            expect(each.status != UNAUTHORIZED or skill not in answered, "The token is refused at times.", each)
+            answered |= set() if each.is_refusal else {skill}
 
 
 @check("authentication.scheme-case")

@@ -5,7 +5,7 @@ Schemas, signatures and what a card says about tokens have modules of their own.
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,7 +16,7 @@ from dealer_agent.checker.checks.errors import UNKNOWN_VIN
 from dealer_agent.checker.discovery import MOST_CARDS
 from dealer_agent.checker.exchange import Exchange, at, dicts
 from dealer_agent.checker.outcome import Failed, Judgement, Skipped, expect, has, header, skip_unless, status
-from dealer_agent.checker.reply import refusal_of
+from dealer_agent.checker.reply import is_answered, refusal_of
 from dealer_agent.checker.target import JSON_HEADERS, Target, rpc_call
 from dealer_agent.protocol.offers import OFFERS_EXTENSION
 from dealer_agent.protocol.skill import SKILL_BY_ID
@@ -28,7 +28,10 @@ CAMEL_CASE = ("supportedInterfaces", "defaultInputModes", "defaultOutputModes", 
 SNAKE_CASE = ("supported_interfaces", "default_input_modes", "default_output_modes", "documentation_url")
 OF_INTERFACE_IN_CAMEL_CASE = ("protocolBinding", "protocolVersion")
 OF_INTERFACE_IN_SNAKE_CASE = ("protocol_binding", "protocol_version")
-NOT_MODIFIED = 304
+BINDINGS = ("JSONRPC", "HTTP+JSON", "GRPC")
+NOT_MODIFIED, UNAUTHORIZED = 304, 401
+FETCHES = 3
+"""How often a card is fetched again: one of several processes may serve another one."""
 ORIGIN = "https://shopping.example"
 
 
@@ -130,9 +133,20 @@ def _has_known_skill(card: FetchedCard) -> bool | str:
     return not card.skills.isdisjoint(SKILL_BY_ID) or "The card has no skill of the protocol."
 
 
+def _uses_ids_of_protocol(card: FetchedCard) -> bool | str:
+    skip_unless(not card.skills.isdisjoint(SKILL_BY_ID), "The card has no skill of the protocol.")
+    for skill in (each for each in SKILL_BY_ID.values() if each.id not in card.skills):
+        for entry in (each for each in dicts(card.camel.get("skills")) if each.get("id") not in SKILL_BY_ID):
+            modes = entry.get("inputModes")
+            if any(str(mode).lower().endswith(f".{skill.stem}-request+json") for mode in modes or ()):
+                return f"The skill {entry.get('id')!r} has the media type of {skill.id}."
+    return True
+
+
 each_of(
     card_of,
     {
+        "cards.object": lambda card: isinstance(card.exchange.json, dict) or "The card is not a JSON object.",
         "cards.content-type": lambda card: (
             card.exchange.media_type.endswith(("/json", "+json"))
             or f"The content type is {card.exchange.media_type or 'absent'}."
@@ -158,6 +172,7 @@ each_of(
         "cards.skills": _has("skills", dicts),
         "cards.skill-twice": _lists_once(_skills, "id"),
         "cards.skill-known": _has_known_skill,
+        "cards.skill-ids": _uses_ids_of_protocol,
         "cards.cache-control": _header("Cache-Control", lambda value: re.search(r"max-age=\d", value)),
         "cards.etag": _header("ETag", lambda value: re.fullmatch(r'(W/)?"[^"]*"', value)),
         "cards.last-modified": _header("Last-Modified", bool),
@@ -177,20 +192,40 @@ async def _each_skill(target: Target) -> list[Entry]:
     return _skills(target.card)
 
 
+def _is_binding(value: Any) -> bool:
+    """Whether it names a binding. An agent may have one of its own, but no other spelling of those of A2A."""
+    letters = re.sub("[^A-Z]", "", str(value).upper())
+    return forms.name(value) and (value in BINDINGS or letters not in [each.replace("+", "") for each in BINDINGS])
+
+
 def _has_members(skill: Entry) -> bool | str:
     missing = [name for name in ("id", "name", "description") if not isinstance(skill.get(name), str)]
     missing += [] if isinstance(skill.get("tags"), list) and skill["tags"] else ["tags"]
     return not missing or f"The skill {skill.get('id')!r} has no {', '.join(missing)}."
 
 
-def _has_modes(entry: Entry) -> bool | str:
+def _strange_modes(entry: Entry) -> Iterator[tuple[str, list[str]]]:
+    """The lists of modes of a skill that have none of its media types, in lower case, and their names."""
     skill = SKILL_BY_ID.get(str(entry.get("id")))
     for name, kind in (("inputModes", "request"), ("outputModes", "response")):
-        modes = entry.get(name)
-        if skill is not None and modes is not None:
-            known = ("application/json", f".{skill.stem}-{kind}+json")
-            if not any(str(mode).lower().endswith(known) for mode in modes):
-                return f"The {name} of {skill.id} have no media type of the skill."
+        if skill is not None and (modes := entry.get(name)) is not None:
+            words = [str(mode).lower() for mode in modes] if isinstance(modes, list) else []
+            if not any(word.endswith(("application/json", f".{skill.stem}-{kind}+json")) for word in words):
+                yield name, words
+
+
+def _has_modes(entry: Entry) -> bool | str:
+    strange = next(_strange_modes(entry), None)
+    return strange is None or f"The {strange[0]} of {entry['id']} have no media type of the skill."
+
+
+_ENDS_OF_MODES = tuple(f".{each.stem}-{kind}+json" for each in SKILL_BY_ID.values() for kind in ("request", "response"))
+
+
+def _has_no_modes_of_others(entry: Entry) -> bool | str:
+    for name, modes in _strange_modes(entry):
+        if others := [mode for mode in modes if mode.endswith(_ENDS_OF_MODES)]:
+            return f"The {name} of {entry['id']} have {others[0]}, and no media type of the skill."
     return True
 
 
@@ -198,8 +233,10 @@ each_of(
     _each_interface,
     {
         "cards.interface-url": has("url", forms.url),
-        "cards.interface-binding": has("protocolBinding", forms.name),
-        "cards.interface-version": has("protocolVersion", lambda version: str(version).split(".")[0] == "1"),
+        "cards.interface-binding": has("protocolBinding", _is_binding),
+        "cards.interface-version": has(
+            "protocolVersion", lambda version: forms.text(version) and version.split(".")[0] == "1"
+        ),
     },
 )
 each_of(
@@ -210,7 +247,14 @@ each_of(
         "cards.extension-id": has("params.id", forms.name),
     },
 )
-each_of(_each_skill, {"cards.skill-members": _has_members, "cards.skill-modes": _has_modes})
+each_of(
+    _each_skill,
+    {
+        "cards.skill-members": _has_members,
+        "cards.skill-modes": _has_modes,
+        "cards.skill-modes-of-others": _has_no_modes_of_others,
+    },
+)
 
 
 @check("cards.documentation")
@@ -229,19 +273,52 @@ async def _(target: Target) -> None:
 
     404 and 405 mean that nothing is there. A JSON object, or 401, comes from the agent.
     """
-    message = target.message(target.payload(target.reading_skills()[0]))
     for each in _interfaces(target.card):
-        binding, url = each.get("protocolBinding"), each.get("url")
-        if binding not in ("JSONRPC", "HTTP+JSON") or not forms.url(url):
-            continue
-        endpoint = url.rstrip("/") if binding == "JSONRPC" else f"{url.rstrip('/')}/message:send"
-        content = json.dumps(rpc_call(message) if binding == "JSONRPC" else message).encode()
-        exchange = await target.request("POST", endpoint, content, JSON_HEADERS, without_token=True)
-        expect(
-            (isinstance(exchange.json, dict) and exchange.status not in (404, 405)) or exchange.status == 401,
-            f"{endpoint} answers a message with HTTP {exchange.status}.",
-            exchange,
-        )
+        if _is_known(each):
+            exchange = await _greet(target, each)
+            answers = isinstance(exchange.json, dict) and exchange.status not in (404, 405)
+            words = f"{exchange.url} answers a message with HTTP {exchange.status}."
+            expect(answers or exchange.status == UNAUTHORIZED, words, exchange)
+
+
+def _is_known(entry: Entry) -> bool:
+    """Whether an interface has a binding that checks know, and a URL."""
+    return entry.get("protocolBinding") in ("JSONRPC", "HTTP+JSON") and forms.url(entry.get("url"))
+
+
+async def _greet(target: Target, entry: Entry, path: str = "", **members: str) -> Exchange:
+    """The exchange of a message that is posted to an interface, with other members, or below a path of its URL."""
+    message = target.message(target.payload(target.reading_skills()[0])) | members
+    url, is_rpc = f"{entry['url'].rstrip('/')}{path}", entry["protocolBinding"] == "JSONRPC"
+    content = json.dumps(rpc_call(message) if is_rpc else message).encode()
+    endpoint = url if is_rpc else f"{url}/message:send"
+    return await target.request("POST", endpoint, content, JSON_HEADERS, without_token=True)
+
+
+@check("cards.tenant")
+async def _(target: Target) -> None:
+    """Over HTTP+JSON, the tenant may be in the path. An agent that asks for a token says nothing else."""
+    named = [each for each in _interfaces(target.card) if _is_known(each) and forms.name(each.get("tenant"))]
+    for each in skip_unless(named, "No interface names a tenant."):
+        tenant = each["tenant"]
+        exchange = await _greet(target, each, tenant=tenant)
+        if exchange.is_refusal and each["protocolBinding"] == "HTTP+JSON":
+            exchange = await _greet(target, each, f"/{tenant}", tenant=tenant)
+        good = is_answered(exchange) or exchange.status == UNAUTHORIZED
+        expect(good, f"A message with the tenant {tenant!r} of the card is refused.", exchange)
+
+
+@check("cards.interfaces-always")
+async def _(target: Target) -> None:
+    """The card may change meanwhile, and always has these."""
+    skip_unless(target.card.interfaces and target.card.skills, "The card names no interface, or no skill.")
+    for _ in range(FETCHES):
+        exchange = await target.fetch(target.card.url, fresh=True)
+        skip_unless(exchange.status == 200, "The card cannot be fetched again.")
+        content = exchange.json if isinstance(exchange.json, dict) else {}
+        again = FetchedCard(target.card.url, content, exchange)
+        good = again.interfaces and again.skills
+        expect(good, "The card that is fetched again lists no interface, or no skill.", exchange)
 
 
 @check("cards.extension-id-stable")
@@ -346,7 +423,8 @@ async def _listed_cards(target: Target) -> list[str]:
     return skip_unless([each["url"] for each in cards if forms.url(each.get("url"))], "The AI Catalog names no cards.")
 
 
-async def _fetched_cards(target: Target) -> list[Exchange]:
+async def fetched_cards(target: Target) -> list[Exchange]:
+    """The cards on the host of the card that its AI Catalog names."""
     urls = (await _listed_cards(target))[:MOST_CARDS]
     return [await target.fetch(url) for url in urls if target.card.is_at_home(url)]
 
@@ -368,7 +446,7 @@ judge_each(
     {
         "catalog.json": (_catalog, lambda exchange: has("entries", forms.array)(exchange.json)),
         "catalog.entry-members": (_entries, _has_type_and_url),
-        "catalog.cards-answer": (_fetched_cards, _is_card),
+        "catalog.cards-answer": (fetched_cards, _is_card),
     }
 )
 

@@ -108,6 +108,10 @@ async def _(target: Target, judgement: Judgement) -> None:
 judge_each(
     {
         "envelope.reply.data": (_asking("check-data"), lambda found: has("data", forms.an_object)(payload_of(found))),
+        "envelope.reply.no-other-context": (
+            _asking("check-context"),
+            lambda found: has("contextId", forms.one_of("check-context", None))(message_of(found)),
+        ),
         "envelope.reply.context-id": (
             _asking("check-context"),
             lambda found: has("contextId", forms.one_of("check-context"))(message_of(found)),
@@ -292,6 +296,9 @@ _FUTURE = [f"{node}futureMember" for node in ("", "message.", "message.parts.0."
         "envelope.media-type-parameters": _media_type(lambda found: f"{found}; charset=utf-8"),
         "envelope.modes-json": put(MODES, ["application/json"]),
         "envelope.modes-wildcard": (put(MODES, ["application/*"]), put(MODES, ["*/*"])),
+        "envelope.modes-several": lambda request: request["configuration"]["acceptedOutputModes"].insert(
+            0, "text/plain"
+        ),
         "envelope.unknown-members": lambda request: [put(path, {"from": "A2A"})(request) for path in _FUTURE],
         "envelope.metadata": lambda request: request["message"].update(
             metadata={"trace": "1"}, extensions=["https://example.com/x"]

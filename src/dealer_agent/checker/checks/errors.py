@@ -31,11 +31,13 @@ def _search(**members: Any) -> Payload:
 
 
 WRONG_TYPE = _search(filters={"year_min": WRONG_VALUE})
+ONE_WRONG_FILTER = _search(filters={"price_max": 30_000, "year_min": WRONG_VALUE, "year_max": 2030})
 UNKNOWN_MEMBER = _search(filters={"price_maximum": 30_000})
 MISSING_MEMBER = _search(sort={"field": "price"})
 SEVERAL = _search(filters={"year_max": "old"}, pagination={"skip": -1}, sort={"order": "asc"})
 
-CLOCK_DIFFERENCE = timedelta(minutes=5)
+CLOCK_DIFFERENCE = timedelta(minutes=25)
+"""Less than the half hour by which zones differ."""
 
 ERROR_INFO = "google.rpc.ErrorInfo"
 PAYLOAD_TYPES = {"proto": "proto.error", "autoagent": "aap.error"}
@@ -301,6 +303,13 @@ def _names_correct_filter(exchange: Exchange) -> bool | str:
     return b"price_max" in exchange.body.replace(b"price_maximum", b"") or "price_max is not named."
 
 
+def _points_to_no_valid_filter(exchange: Exchange) -> bool | str:
+    error = refusal_of(exchange)
+    pointers = [str(at(error.payload, "details.instancePath")), str(at(error.info, "metadata.instancePath"))]
+    valid = next((each for each in pointers if each.endswith(("price_max", "year_max"))), None)
+    return valid is None or f"The pointer is {valid}, and {WRONG_POINTER} is wrong."
+
+
 def _has_envelope(exchange: Exchange) -> bool | str:
     error = refusal_of(exchange)
     return bool(error.info and error.payload) or "The error has no ErrorInfo or no error payload."
@@ -341,6 +350,7 @@ judge_each(
         "errors.received": _of_wrong_type("details", "received", WRONG_VALUE),
         "errors.metadata-pointer": _of_wrong_type("metadata", "instancePath", WRONG_POINTER),
         "errors.metadata-received": _of_wrong_type("metadata", "received", WRONG_VALUE),
+        "errors.pointer-spares-valid": (_sending(ONE_WRONG_FILTER), if_refused(_points_to_no_valid_filter)),
         "errors.suggestion": (_sending(UNKNOWN_MEMBER), if_refused(_names_correct_filter)),
         "errors.not-json-envelope": (lambda target: target.post(b'{"message": '), _has_envelope),
     }

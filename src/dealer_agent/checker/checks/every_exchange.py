@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dealer_agent.checker.check import check, each_of, judge_each
 from dealer_agent.checker.checks.lead_defects import Lead
 from dealer_agent.checker.exchange import Exchange, at, dicts
+from dealer_agent.checker.oracle import is_valid
 from dealer_agent.checker.outcome import Failed, expect, skip_if_failed, skip_unless, status
 from dealer_agent.checker.reply import Refusal, data_of, message_of, refusal_of
 from dealer_agent.checker.revision import Revision
@@ -37,6 +38,8 @@ KEYWORD = re.compile(
 )
 """The keywords of JSON Schema that can fail, and those for times that many validators have."""
 AT_ONCE = 6
+FAILED = 10
+"""How many failures are not by chance."""
 
 
 async def _refusals(target: Target) -> list[Refusal]:
@@ -89,6 +92,19 @@ async def _(target: Target) -> None:
     for each in target.posted:
         failed = each.status == 500 or each.status == 502 or at(each.json, "error.code") == -32603
         expect(not failed, f"A request of the checks gets HTTP {each.status}, or an internal error.", each)
+
+
+@check("limits.searches-answered", last=True)
+async def _(target: Target) -> None:
+    """A single failure can be by chance. Then the checks that it concerns are done again."""
+    failed = [
+        each
+        for each in target.posted
+        if at(asked := target.asked(each), "type") == "inventory.search.request"
+        and is_valid({name: value for name, value in asked.items() if name != "type"})
+        and (each.status >= 500 or at(each.json, "error.code") == -32603)
+    ]
+    expect(len(failed) < FAILED, f"{len(failed)} valid searches fail.", failed[-1] if failed else None)
 
 
 async def _answers(target: Target) -> list[Exchange]:

@@ -2,20 +2,19 @@
 
 from collections.abc import AsyncIterator, Iterator, Mapping
 from itertools import combinations, cycle
-from typing import Any, get_args
+from typing import Any
 
 from dealer_agent.checker import forms
 from dealer_agent.checker.check import check, check_each
 from dealer_agent.checker.checks.filters import one_word
 from dealer_agent.checker.differences import LONGEST_WORD
 from dealer_agent.checker.exchange import at, dicts
-from dealer_agent.checker.fields import ORDERS, RANGE_FILTERS, SORTS, WORD_FILTERS, by_id, id_of
+from dealer_agent.checker.fields import CLOSED, ORDERS, RANGE_FILTERS, SORTS, WORD_FILTERS, by_id, id_of, is_searchable
 from dealer_agent.checker.oracle import RULES, Answered, is_valid, matcher, sort_values
 from dealer_agent.checker.outcome import Judgement, Skipped, conclude, expect, skip_if_failed, skip_unless
 from dealer_agent.checker.reply import is_answered
 from dealer_agent.checker.searches import ReadPage, numbers, search, shown
 from dealer_agent.checker.target import PAGE, Listing, Target
-from dealer_agent.protocol.vehicle import FIELDS
 
 Filters = dict[str, Any]
 
@@ -47,7 +46,12 @@ async def _expect(target: Target, members: Mapping[str, Any], *rules: str) -> An
 
 def _words(listings: list[Listing], member: str) -> list[str]:
     """The values of a member that can be searched for, the most frequent first."""
-    words = [each[member] for each in listings if forms.name(each.get(member)) and len(each[member]) <= LONGEST_WORD]
+    values = [each.get(member) for each in listings]
+    words = [
+        str(each)
+        for each in values
+        if forms.name(each) and len(str(each)) <= LONGEST_WORD and is_searchable(member, each)
+    ]
     return sorted(set(words), key=lambda word: (-words.count(word), word))
 
 
@@ -86,7 +90,7 @@ async def _(target: Target, name: str) -> None:
         # The last of several values counts, too.
         cases.append({name: [each[name][0] for each in cases[:3]]})
     # Of a closed list, also the values that the stock does not have.
-    words = get_args(FIELDS[WORD_FILTERS[name]].value_type) if cases and name in ("condition", "vehicle_type") else ()
+    words = CLOSED.get(name, ()) if cases else ()
     cases += [{name: [word]} for word in words if {name: [word]} not in cases]
     for filters in skip_unless(cases, f"No listing has a value to search for with {name}."):
         await _expect(

@@ -7,16 +7,26 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
+from dealer_agent.checker import forms
 from dealer_agent.checker.check import check, check_each, judge_each
 from dealer_agent.checker.differences import LONGEST_WORD, are_clearly_different, tokens
 from dealer_agent.checker.exchange import dicts
-from dealer_agent.checker.fields import EXACT_FILTERS, RANGE_FILTERS, TRUE_FILTERS, WORD_FILTERS, by_id, may_be_unknown
+from dealer_agent.checker.fields import (
+    CLOSED,
+    EXACT_FILTERS,
+    RANGE_FILTERS,
+    TRUE_FILTERS,
+    WORD_FILTERS,
+    by_id,
+    may_be_unknown,
+)
 from dealer_agent.checker.oracle import matcher
 from dealer_agent.checker.outcome import Failed, Skipped, expect, skip_if_failed, skip_unless
 from dealer_agent.checker.reply import answered, rejected
 from dealer_agent.checker.searches import (
     Case,
     end_of,
+    exact_filter,
     expect_matching,
     filter_of,
     filtered,
@@ -26,6 +36,7 @@ from dealer_agent.checker.searches import (
     numbers,
     search,
     shown,
+    spread,
     two_words_of,
     word_of,
 )
@@ -33,9 +44,13 @@ from dealer_agent.checker.target import PAGE, Listing, Target, asking
 
 Filters = dict[str, Any]
 
+MOST_NAMED = 4
+"""How many vehicles are searched for by VIN and by stock number."""
+
 judge_each(
     {
         "query.longest": (asking("inventory.search", filters={"query": ("honda " * 40)[:200]}), answered),
+        "query.longest-letters": (asking("inventory.search", filters={"query": ("école " * 40)[:200]}), answered),
         "strict.query-201": (asking("inventory.search", filters={"query": "a" * 201}), rejected),
         "strict.filter-null": (asking("inventory.search", filters={"model": None}), rejected),
     }
@@ -43,10 +58,17 @@ judge_each(
 
 
 @check_each(
-    by_id("filter", (*WORD_FILTERS, *TRUE_FILTERS, *EXACT_FILTERS)) | by_id("range", RANGE_FILTERS),
+    by_id("filter", (*WORD_FILTERS, *TRUE_FILTERS)) | by_id("range", RANGE_FILTERS),
 )
 async def _(target: Target, name: str) -> None:
     await expect_matching(target, *await filter_of(target, name))
+
+
+@check_each(by_id("filter", EXACT_FILTERS))
+async def _(target: Target, name: str) -> None:
+    """Several vehicles of the stock are searched for."""
+    for each in spread(await identified(target, name), name, MOST_NAMED):
+        await expect_matching(target, *exact_filter(name, str(each[name])))
 
 
 @check_each(by_id("filter-list", WORD_FILTERS))
@@ -75,6 +97,18 @@ async def _(target: Target) -> None:
     for wanted, other in (("cpo", "used"), ("used", "cpo")):
         returned = {str(each.get("condition")) for each in (await filtered(target, {"condition": [wanted]})).vehicles}
         expect(other not in returned, f"The condition {wanted} finds {other} vehicles.")
+
+
+@check_each({"filter.model-exact": "model", "filter.trim-exact": "trim"})
+async def _(target: Target, name: str) -> None:
+    """A value is searched for with which other values of the stock begin: these must not be found."""
+    words = sorted({each[name] for each in await target.some_listings() if forms.name(each.get(name))})
+    longer = {word: {each for each in words if each.startswith(f"{word} ")} for word in words}
+    for word, others in skip_unless({word: each for word, each in longer.items() if each}, "None begins so.").items():
+        found = next(
+            (each[name] for each in (await filtered(target, {name: [word]})).vehicles if each.get(name) in others), None
+        )
+        expect(found is None, f"The {name} {word} finds {found}.")
 
 
 @check("filter.vehicle-type-absent")
@@ -115,7 +149,7 @@ async def _below_fees(target: Target) -> Case:
 async def _make_and_condition(target: Target) -> Case:
     make = await word_of(target, "make")
     listings = [each for each in await target.listings() if each.get("make") == make]
-    words = [each["condition"] for each in listings if isinstance(each.get("condition"), str)]
+    words = [each["condition"] for each in listings if each.get("condition") in CLOSED["condition"]]
     condition = min(
         skip_unless(words, "No listing has both make and condition."), key=lambda value: (words.count(value), value)
     )

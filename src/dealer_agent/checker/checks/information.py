@@ -6,11 +6,13 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from dealer_agent.checker import forms
 from dealer_agent.checker.check import check, check_each, judge_each
-from dealer_agent.checker.exchange import dicts
+from dealer_agent.checker.checks.lead_defects import VALIDATION_CODES
+from dealer_agent.checker.exchange import at, dicts
 from dealer_agent.checker.fields import id_of
 from dealer_agent.checker.forms import Form
 from dealer_agent.checker.outcome import Judgement, conclude, expect, has, skip_unless
-from dealer_agent.checker.target import Target
+from dealer_agent.checker.reply import data_of, is_answered, refusal_of
+from dealer_agent.checker.target import READING_SKILLS, Target
 
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _ADDRESS = ("address_line_1", "address_line_2", "city", "state", "zip", "country")
@@ -61,6 +63,17 @@ ROOFTOP_MEMBERS: Mapping[str, tuple[Form, str]] = {
     "schedules": (_named(lambda week: isinstance(week, dict)), "an array of {name, value} with a week each"),
 }
 """The members of a rooftop, but `name`."""
+
+
+@check("information.type-only")
+async def _(target: Target) -> None:
+    """If the agent answers no skill, it refuses the message and not the payload: other checks fail for that."""
+    exchange = await target.send(target.payload("dealer.information"))
+    if isinstance(at(exchange.json, "error"), dict) and refusal_of(exchange).code in VALIDATION_CODES:
+        others = [each for each in READING_SKILLS if each in target.card.skills and each != "dealer.information"]
+        answers = [is_answered(await target.send(target.payload(each))) for each in others]
+        skip_unless(any(answers), "The agent answers no other skill.")
+        data_of(exchange)
 
 
 async def _dealer(target: Target) -> list[dict[str, Any]]:

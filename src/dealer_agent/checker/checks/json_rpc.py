@@ -7,8 +7,8 @@ from typing import Any
 from dealer_agent.checker import forms
 from dealer_agent.checker.check import check, check_each, each_of, judge_each
 from dealer_agent.checker.exchange import Exchange, at
-from dealer_agent.checker.outcome import Judgement, expect, has, status
-from dealer_agent.checker.reply import data_of, number, refusal_of, refused
+from dealer_agent.checker.outcome import Judgement, expect, has, skip_unless, status
+from dealer_agent.checker.reply import data_of, is_answered, number, refusal_of, refused
 from dealer_agent.checker.target import Change, Request, Target, drop, put, rpc_call
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600, -32601, -32602
@@ -78,6 +78,13 @@ def _repeats_id(exchange: Exchange) -> bool | str:
 each_of(_answers, {"json-rpc.id-everywhere": _repeats_id}, last=True)
 
 
+async def _error_of_a_skill(target: Target) -> Exchange:
+    """The exchange of a call for an unknown skill. Skips the check if it is answered: others fail for that."""
+    exchange = await _calling(unknown=True)(target)
+    skip_unless(not is_answered(exchange), "The unknown skill is answered.")
+    return exchange
+
+
 def _error(judgement: Judgement) -> Judgement:
     """A judgement of the member `error` of a response."""
     return lambda exchange: judgement(refusal_of(exchange).exchange.json["error"])
@@ -86,12 +93,12 @@ def _error(judgement: Judgement) -> Judgement:
 judge_each(
     {
         "json-rpc.error-object": (
-            _calling(unknown=True),
+            _error_of_a_skill,
             _error(has("code", lambda value: isinstance(value, int) and not isinstance(value, bool))),
             _error(has("message", forms.name)),
             _error(_only("code", "message", "data")),
         ),
-        "json-rpc.http-status": (_calling(unknown=True), refused, status(200)),
+        "json-rpc.http-status": (_error_of_a_skill, refused, status(200)),
     }
 )
 
@@ -99,7 +106,7 @@ judge_each(
 @check("json-rpc.error-data")
 async def _(target: Target) -> None:
     """The revision, or the vocabulary, decides between two forms: the error payload alone, or an array of details."""
-    refusal = refusal_of(await _calling(unknown=True)(target))
+    refusal = refusal_of(await _error_of_a_skill(target))
     form, data = target.revision.error_data, refusal.data
     if form == "payload" or (form == "of the vocabulary" and target.vendor == "autoagent"):
         good = isinstance(data, dict) and "@type" not in data and "error_id" in data

@@ -6,7 +6,7 @@ share them: the rate of leads is low at most dealers.
 """
 
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import timedelta, timezone
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ from dealer_agent.checker.exchange import Exchange
 from dealer_agent.checker.outcome import Failed, expect, skip_if_failed, skip_unless, status
 from dealer_agent.checker.reply import Refusal, code, data_of, if_refused, is_answered, refusal_of
 from dealer_agent.checker.requirement import requirements
-from dealer_agent.checker.target import Request, Target, drop, put
+from dealer_agent.checker.target import Request, Target, drop, other_interface, put
 
 Lead = dict[str, Any]
 
@@ -275,8 +275,17 @@ async def _(target: Target) -> None:
 _expired = LeadDefect("consent.expires_at", lambda target: time_at(target, -1))
 
 
+EAST = timezone(timedelta(hours=5))
+
+
+def _an_hour_ago(target: Target) -> str:
+    """A time that looks like one in the future to a reader who ignores its offset."""
+    return (target.wire.began - timedelta(hours=1)).astimezone(EAST).isoformat()
+
+
 MALFORMED_CONSENTS = {
     "consent.expired": _expired,
+    "consent.expired-offset": LeadDefect("consent.expires_at", _an_hour_ago),
     "consent.granted-at-malformed": LeadDefect("consent.granted_at", "yesterday"),
     "consent.channel-type": LeadDefect("consent.allowed_channels", "email"),
     "consent.not-an-object": LeadDefect("consent", value=True),
@@ -284,6 +293,17 @@ MALFORMED_CONSENTS = {
     "consent.text-type": LeadDefect("consent.consent_text", 7),
     "consent.source-agent-type": LeadDefect("consent.source_agent", 7),
 }
+
+
+@check("leads.other-interface")
+async def _(target: Target) -> None:
+    """Another check fails for a wrong lead that both interfaces accept."""
+    twin = other_interface(target)
+    consents = LeadDefect("consent", ABSENT), LeadDefect("consent.scope", ["marketing"]), _expired
+    for row in (*consents, LeadDefect("customer", ABSENT), LeadDefect("customer.last_name", 7)):
+        exchange = await _send(row)(target)
+        if exchange.is_refusal:
+            refusal_of(await _send(row)(twin)).expect_code(refusal_of(exchange).code)
 
 
 @check_each({name: (row,) for name, row in MALFORMED_CONSENTS.items()})
@@ -336,11 +356,13 @@ VALID: Mapping[str, LeadValue] = {
     "two-scopes": LeadValue("consent.scope", ["marketing", "lead_submission"], 2),
     "not-yet-expired": LeadValue("consent.expires_at", lambda target: time_at(target, 30), 3),
     "granted-with-offset": LeadValue("consent.granted_at", lambda target: time_at(target, -1)[:-1] + "-05:00", 4),
+    "granted-milliseconds": LeadValue("consent.granted_at", lambda target: time_at(target, -1)[:-1] + ".250Z", 1),
     "sales": LeadValue("appointment.appointment_type", "sales", 1),
     "service": LeadValue("appointment.appointment_type", "service", 2),
     "trade-in-visit": LeadValue("appointment.appointment_type", "trade_in", 3),
     "duration-15": LeadValue("appointment.duration_minutes", 15, 1),
     "duration-120": LeadValue("appointment.duration_minutes", 120, 2),
+    "duration-30": LeadValue("appointment.duration_minutes", 30, 3),
     "notes": LeadValue("appointment.notes", "n" * 2_000, 3),
     "submitted-at": LeadValue("submitted_at", lambda target: time_at(target, -1), 4),
     "message-4000": LeadValue("message", "m" * 4_000, 4),

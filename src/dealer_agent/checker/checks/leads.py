@@ -13,7 +13,7 @@ from dealer_agent.checker.checks.visits import (
     one_time,
     visit,
 )
-from dealer_agent.checker.exchange import Exchange, at
+from dealer_agent.checker.exchange import Exchange, at, dicts
 from dealer_agent.checker.outcome import Failed, Judgement, expect, has, skip_if_failed, skip_unless, status
 from dealer_agent.checker.reply import (
     Refusal,
@@ -129,6 +129,16 @@ async def _with_address(target: Target) -> Exchange:
     return await first_answered(target, await full(target), lead(target, customer=_with_home(customer_of(target))))
 
 
+async def _combined(target: Target) -> Exchange:
+    return await submit(target, await full(target))
+
+
+async def _combined_there(target: Target) -> Exchange:
+    """The exchange of the same lead at the other interface. It may be a duplicate there."""
+    skip_unless(is_answered(await _combined(target)), "The lead is refused.")
+    return await _combined(other_interface(target))
+
+
 def _unknown(target: Target) -> tuple[Lead, Lead]:
     return of_no_time(target), lead(target, vehicle_of_interest=UNKNOWN_VEHICLE)
 
@@ -142,6 +152,10 @@ def _test_drive(**members: Any) -> Request:
     return lambda target: submit(target, lead(target, appointment={"appointment_type": "test_drive"}, **members))
 
 
+def _is_available(exchange: Exchange) -> bool | str:
+    return is_answered(exchange) or code("APPOINTMENT_TIME_UNAVAILABLE", "VEHICLE_UNAVAILABLE")(exchange)
+
+
 def _accepts_unknown_vehicle(exchange: Exchange) -> bool | str:
     return is_answered(exchange) or code("VEHICLE_NOT_FOUND")(exchange)
 
@@ -149,6 +163,8 @@ def _accepts_unknown_vehicle(exchange: Exchange) -> bool | str:
 judge_each(
     {
         "leads.accepted": (lambda target: first_answered(target, keyed(target), plain(target)), answered),
+        "leads.combined": (_combined, _is_available),
+        "leads.combined-there": (_combined_there, _is_available),
         "leads.vehicle": (_for_a_vehicle, answered),
         "leads.address": (_with_address, answered),
         "leads.trade-in": (_with_trade_in, answered),
@@ -298,12 +314,27 @@ each_of(
 each_of(_sent_again, {"idempotency.same-lead": _same("data.lead_id")})
 
 
+def _form_of(exchange: Exchange) -> list[Any]:
+    """What is the same in all responses to leads: the role, and the media type and the type of each part."""
+    message = message_of(exchange)
+    return [
+        message.get("role"),
+        *((each.get("mediaType"), at(each, "data.type")) for each in dicts(message.get("parts"))),
+    ]
+
+
 @check("idempotency.other-interface")
 async def _(target: Target) -> None:
     """The dealer stores no second lead: the lead has the key of the first."""
-    first = data_of(await accepted_first(target))
+    one = await accepted_first(target)
+    first = data_of(one)
     exchange = await submit(other_interface(target), keyed(target))
     lead_id = data_of(exchange).get("lead_id")
+    expect(
+        _form_of(one) == _form_of(exchange),
+        f"The response is {_form_of(one)}, and {_form_of(exchange)} there.",
+        exchange,
+    )
     expect(lead_id == first.get("lead_id"), f"The lead is {first.get('lead_id')!r}, and {lead_id!r} there.", exchange)
 
 
@@ -313,6 +344,15 @@ each_of(_submitted_later, {"idempotency.submitted-at": _same("data.lead_id")})
 async def _conflict(target: Target) -> Exchange:
     await accepted_first(target)
     return await submit(target, keyed(target) | {"message": "Another message with the same key."})
+
+
+@check("idempotency.other-lead")
+async def _(target: Target) -> None:
+    """The dealer may refuse the second lead, or accept it as a new one. Else it is lost."""
+    lead_id = skip_unless(data_of(await accepted_first(target)).get("lead_id"), "The response has no `lead_id`.")
+    exchange = await submit(target, keyed(target) | {"vehicle_of_interest": UNKNOWN_VEHICLE})
+    same = is_answered(exchange) and data_of(exchange).get("lead_id") == lead_id
+    expect(not same, "A lead for another vehicle is answered with the lead that had the key.", exchange)
 
 
 judge_each(

@@ -10,6 +10,7 @@ from dealer_agent.checker.exchange import Exchange, at
 from dealer_agent.checker.outcome import conclude, expect, expect_status, has, skip_unless, status
 from dealer_agent.checker.reply import Refusal, if_refused, message_of, number, refusal_of, refused
 from dealer_agent.checker.target import Request, Target, rpc_call, with_headers
+from dealer_agent.protocol.card import A2A_VERSION
 
 TASK = "check-no-such-task"
 
@@ -76,16 +77,36 @@ async def _operate(target: Target, rpc_method: str, method: str, path: str, para
     return await target.request(method, target.interface.url + path, content, headers)
 
 
-@check_each(OPERATIONS)
-async def _(target: Target, rpc_method: str, method: str, path: str, reason: str, capability: str = "") -> None:
-    """The operation gets parameters of its own form. So only the missing operation can be the reason of the refusal."""
-    skip_unless(not at(target.card.camel, f"capabilities.{capability}"), f"The card declares {capability}.")
+async def _undeclared(
+    target: Target, rpc_method: str, method: str, path: str, _reason: str, capability: str = ""
+) -> Exchange | None:
+    """The exchange of an operation; None if the card declares it.
+
+    It gets parameters of its own form. So only the missing operation can be the reason of the refusal.
+    """
+    if at(target.card.camel, f"capabilities.{capability}"):
+        return None
     is_message = "Message" in rpc_method
     params = target.message(target.payload("dealer.information")) if is_message else {"id": TASK}
     if capability == "pushNotifications":
         params = {"taskId": TASK, "id": "check", "url": "https://check.example/notifications"}
-    exchange = await _operate(target, rpc_method, method, path, params)
-    expect_a2a_error(target, refusal_of(exchange), reason)
+    return await _operate(target, rpc_method, method, path, params)
+
+
+@check_each({name: (row,) for name, row in OPERATIONS.items()})
+async def _(target: Target, row: tuple[str, ...]) -> None:
+    exchange = skip_unless(await _undeclared(target, *row), f"The card declares {row[-1]}.")
+    expect_a2a_error(target, refusal_of(exchange), row[3])
+
+
+@check("operations.not-invented")
+async def _(target: Target) -> None:
+    """A page of HTML, which a web server may send for every path, is not an answer."""
+    for row in OPERATIONS.values():
+        exchange = await _undeclared(target, *row)
+        if exchange is not None and not exchange.is_refusal:
+            answered = isinstance(exchange.json, dict) or exchange.media_type == "text/event-stream"
+            expect(not answered, f"{row[0]} is answered, and the agent does not offer it.", exchange)
 
 
 NO_OPERATION = (-32003, -32004, -32601)
@@ -125,7 +146,7 @@ async def _(target: Target) -> None:
 # The headers
 
 VERSION, EXTENSIONS = "A2A-Version", "A2A-Extensions"
-UNKNOWN_VERSION = "99.0"
+UNKNOWN_VERSION, WRONG_VERSION = "99.0", -32009
 UNKNOWN_EXTENSION = "https://extension.example/never-published/v7"
 
 
@@ -148,6 +169,13 @@ def _is_answered(exchange: Exchange) -> bool:
     return True
 
 
+def _is_not_refused_for_its_version(exchange: Exchange) -> bool | str:
+    refused_for_it = exchange.is_refusal and (
+        b"VERSION_NOT_SUPPORTED" in exchange.body or at(exchange.json, "error.code") == WRONG_VERSION
+    )
+    return not refused_for_it or "The version 1.0 is refused."
+
+
 def _has_reason(exchange: Exchange) -> bool | str:
     return has("reason", forms.one_of("VERSION_NOT_SUPPORTED"))(refusal_of(exchange).info)
 
@@ -159,6 +187,7 @@ def _repeats_nothing(exchange: Exchange) -> bool | str:
 
 judge_each(
     {
+        "versions.current": (_with(VERSION, A2A_VERSION), _is_not_refused_for_its_version),
         "versions.absent": (_with(VERSION, ""), _is_answered),
         "versions.absent-published": (_with(VERSION, ""), _is_answered),
         "versions.later-minor": (_with(VERSION, "1.7"), _is_answered),

@@ -9,13 +9,14 @@ from typing import Any
 
 from dealer_agent.checker import forms
 from dealer_agent.checker.check import check, check_each
-from dealer_agent.checker.exchange import Exchange, dicts
+from dealer_agent.checker.exchange import Exchange, at, dicts
 from dealer_agent.checker.outcome import Judgement, conclude, expect, skip_unless
-from dealer_agent.checker.reply import data_of
+from dealer_agent.checker.reply import data_of, is_answered
 from dealer_agent.checker.searches import key_of
 from dealer_agent.checker.target import Listing, Target
 
 CLOCKS_DIFFER = timedelta(minutes=10)
+SECOND, LONGEST_IMPORT = timedelta(seconds=1), 3
 PLACEHOLDERS = ("null", "none", "undefined", "nan", "[object object]", "n/a", "#n/a", "tbd", "todo")
 MARKUP = re.compile(r"</?[a-z][^<>]*>|&(?:amp|nbsp|quot|lt|gt|#\d+);", re.IGNORECASE)
 TEXTS = ("make", "model", "trim", "body", "exterior_color", "interior_color", "rooftop", "engine")
@@ -25,11 +26,17 @@ TEXTS = ("make", "model", "trim", "body", "exterior_color", "interior_color", "r
 def _now(exchange: Exchange | None) -> datetime:
     """The later time of this machine and of the target."""
     now = datetime.now(UTC)
+    said = None if exchange is None else _date(exchange)
+    return max(now, said or now)
+
+
+def _date(exchange: Exchange) -> datetime | None:
+    """The time of the target. None if the response does not have it."""
     try:
-        said = parsedate_to_datetime((exchange and exchange.header("date")) or "")
+        said = parsedate_to_datetime(exchange.header("date") or "")
     except ValueError:
-        return now
-    return max(now, said) if said.tzinfo else now
+        return None
+    return said if said.tzinfo else None
 
 
 def _moments(listing: Listing) -> Iterator[tuple[str, datetime]]:
@@ -45,6 +52,26 @@ async def _(target: Target) -> None:
     for each in listings:
         for name, moment in _moments(each):
             expect(moment <= latest, f"{key_of(each)}: `{name}` is {each[name]}, which is in the future.")
+
+
+@check("listing.updated-at-kept", last=True)
+async def _(target: Target) -> None:
+    """Fails if all vehicles of each page have the time of the response, for longer than the import of a feed lasts.
+
+    Servers write the header Date once in a second or two.
+    """
+    await target.some_listings()
+    times: list[float] = []
+    for exchange in target.posted:
+        if at(target.asked(exchange), "type") == "inventory.search.request" and is_answered(exchange):
+            listings = dicts(data_of(exchange).get("vehicles"))
+            moments = [moment for each in listings for name, moment in _moments(each) if name == "updated_at"]
+            now = skip_unless(_date(exchange), "A response has no header Date.")
+            if not all(-SECOND <= moment - now <= 2 * SECOND for moment in moments):
+                return
+            times += [now.timestamp()] if moments else []
+    lasted = max(times, default=0) - min(times, default=0)
+    expect(lasted <= LONGEST_IMPORT, "`updated_at` of each listing is the time of each response.")
 
 
 def _named(node: Any, part: str) -> Iterator[tuple[str, Any]]:

@@ -8,7 +8,7 @@ from typing import Any
 from dealer_agent.checker.check import check, each_of
 from dealer_agent.checker.checks.appointments import appointment_of, for_a_time, instant
 from dealer_agent.checker.checks.lead_defects import Lead, lead, submit
-from dealer_agent.checker.checks.leads import accepted_or_skip, keyed
+from dealer_agent.checker.checks.leads import accepted_or_skip
 from dealer_agent.checker.checks.visits import a_vehicle, visit
 from dealer_agent.checker.exchange import Exchange, at, dicts
 from dealer_agent.checker.outcome import Skipped, expect, skip_if_failed, skip_unless
@@ -19,16 +19,26 @@ from dealer_agent.checker.visit_times import Span, is_open
 NEWCOMER = "newcomer"
 
 
+async def _wanted(target: Target) -> Lead:
+    """The listing that two customers want; empty if no listing has a VIN."""
+    with suppress(Skipped):
+        return await a_vehicle(target, NEWCOMER)
+    return {}
+
+
+def _leads_for(target: Target, person: str, vehicle: Lead) -> list[Lead]:
+    """A lead for the vehicle, if there is one, and one without a vehicle."""
+    plain = lead(target, person=person)
+    return [plain | {"vehicle_of_interest": {"vin": vehicle["vin"]}}, plain] if vehicle else [plain]
+
+
 async def _newcomer(target: Target) -> tuple[Lead, str]:
     """The response to the only lead of a customer, for a vehicle if there is one, and the rooftop of the vehicle.
 
     If the dealer accepts only a lead without the vehicle, there is no rooftop.
     """
-    vehicle: Lead = {}
-    with suppress(Skipped):
-        vehicle = await a_vehicle(target, NEWCOMER)
-    wanted = {"vehicle_of_interest": {"vin": vehicle["vin"]}} if vehicle else {}
-    exchange = await accepted_or_skip(target, lead(target, person=NEWCOMER, **wanted), lead(target, person=NEWCOMER))
+    vehicle = await _wanted(target)
+    exchange = await accepted_or_skip(target, *_leads_for(target, NEWCOMER, vehicle))
     is_for_vehicle = any(at(part, "data.vehicle_of_interest") for part in _parts(exchange))
     return data_of(exchange), str(vehicle.get("rooftop", "")) if is_for_vehicle else ""
 
@@ -41,10 +51,13 @@ async def _(target: Target) -> None:
 
 @check("leads.two-customers")
 async def _(target: Target) -> None:
+    """Both want the same vehicle, if there is one."""
     first, _ = await _newcomer(target)
-    second = data_of(await accepted_or_skip(target, keyed(target)))
+    exchange = await accepted_or_skip(target, *_leads_for(target, "second buyer", await _wanted(target)))
+    second = data_of(exchange)
+    expect(second.get("status") != "duplicate", "The lead of another customer is called a duplicate.", exchange)
     skip_unless(first.get("lead_id") and second.get("lead_id"), "A response has no `lead_id`.")
-    expect(first["lead_id"] != second["lead_id"], "The leads of two customers have one id.")
+    expect(first["lead_id"] != second["lead_id"], "The leads of two customers have one id.", exchange)
 
 
 @check("leads.reply-dealer-known")

@@ -1,5 +1,6 @@
 """Checks the members of listings, and inventory.vehicle: one vehicle by VIN, stock number or id."""
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -7,27 +8,27 @@ from dealer_agent.checker import forms
 from dealer_agent.checker.check import check, check_each, judge_each
 from dealer_agent.checker.exchange import Exchange, dicts
 from dealer_agent.checker.fields import MEMBERS, id_of
+from dealer_agent.checker.oracle import ESSENTIAL
 from dealer_agent.checker.outcome import Failed, Judgement, Skipped, conclude, expect, has, skip_if_failed, skip_unless
 from dealer_agent.checker.reply import code, data_of, if_refused, rejected
-from dealer_agent.checker.searches import identified, key_of, number_of, search
+from dealer_agent.checker.searches import identified, key_of, number_of, search, spread
 from dealer_agent.checker.target import Listing, Target, asking
 
 _SKILL = "inventory.vehicle"
 _UNKNOWN = {"vin": "5UXZZZ00X00Z00000", "stock": "QZXVWK-0", "vehicle_id": "qzxvwk-0"}
-_NOT_COMPARED = ("updated_at", "changed_at", "description", "notes", *_UNKNOWN)
-"""Members that may change between two requests or be shorter in a search, and those that other checks compare."""
+_NOT_COMPARED = ("updated_at", "changed_at", "description", "notes", "vin")
+"""Members that may change between two requests or be shorter in a search. `vehicle.by-vin` compares the VIN."""
 _NULLABLE = ("rooftop", "charge_port")
 """Members that the published versions allow to be null."""
-_ESSENTIAL = ("vin", "stock", "vehicle_id", "year", "make", "model", "condition", "price", "mileage", "rooftop")
-"""Members from which a buyer chooses."""
 _RECORD = (
     *("price", "list_price", "msrp", "mileage", "year", "make", "model", "stock", "vin", "updated_at", "vehicle_type"),
     *("electric_range_mi", "dc_fast_charge", "charge_port", "displacement_cc", "rooftop"),
 )
 """The members that the specification names."""
 _ZIP = "37203"
-MOST_DETAILS = 12
-"""How many details are compared with the search, of vehicles of different kinds."""
+MOST_KINDS = 12
+MOST_SPREAD = 24
+"""How many details are compared with the search: of vehicles of different kinds, and spread over the stock."""
 
 
 async def _one(target: Target, member: str) -> Listing:
@@ -47,7 +48,6 @@ async def _listing_and_detail(target: Target) -> tuple[Listing, Listing]:
 
 @check_each(
     {
-        "vehicle.by-vin": ("vin", lambda listing: {"vin": listing["vin"]}),
         "vehicle.by-stock": ("stock", lambda listing: {"stock": listing["stock"]}),
         "vehicle.by-vehicle-id": ("vehicle_id", lambda listing: {"vehicle_id": listing["vehicle_id"]}),
         "vehicle.vin-case": ("vin", lambda listing: {"vin": listing["vin"].lower()}),
@@ -88,12 +88,16 @@ judge_each(
 
 
 async def _different(target: Target) -> list[Listing]:
-    """Available listings with a VIN: the first, the last, and one of each kind of vehicle."""
-    kinds = ("condition", "rooftop", "vehicle_type", "fuel")
+    """Available listings with a VIN of their own: the first, one of each kind, some of the whole stock, the last."""
+    vins = Counter(each["vin"] for each in await identified(target, "vin"))
     listings = [each for each in await identified(target, "vin") if each.get("status") == "available"]
-    own = [await _one(target, "vin"), *listings]
-    kind = {(each.get("price") is None, *(str(each.get(name)) for name in kinds)): each for each in reversed(own)}
-    return [*list(kind.values())[::-1][:MOST_DETAILS], own[-1]]
+    own = [await _one(target, "vin"), *(each for each in listings if vins[each["vin"]] == 1)]
+    conditions = {each.get("condition"): each for each in reversed(own)}
+    names = ("condition", "rooftop", "vehicle_type", "fuel")
+    kinds = {(each.get("price") is None, *(str(each.get(name)) for name in names)): each for each in reversed(own)}
+    others = spread(own, "vin", MOST_SPREAD)
+    chosen = [own[0], *conditions.values(), *list(kinds.values())[::-1][:MOST_KINDS], *others, own[-1]]
+    return list({key_of(each): each for each in chosen}.values())
 
 
 def _difference(listing: Listing, detail: Listing) -> str | None:
@@ -110,6 +114,13 @@ def _difference(listing: Listing, detail: Listing) -> str | None:
     return None
 
 
+@check("vehicle.by-vin")
+async def _(target: Target) -> None:
+    for listing in await _different(target):
+        vin = (await target.ask(_SKILL, vin=listing["vin"])).get("vin")
+        expect(vin == listing["vin"], f"The response to the VIN {listing['vin']} has the VIN {vin!r:.100}.")
+
+
 @check("vehicle.same-listing")
 async def _(target: Target) -> None:
     for listing in await _different(target):
@@ -121,7 +132,7 @@ async def _(target: Target) -> None:
 async def _(target: Target) -> None:
     for listing in await _different(target):
         detail = await target.ask(_SKILL, vin=listing["vin"])
-        less = [each for each in _ESSENTIAL if listing.get(each) is not None and detail.get(each) is None]
+        less = [each for each in ESSENTIAL if listing.get(each) is not None and detail.get(each) is None]
         expect(not less, f"The detail of {listing['vin']} lacks {less and less[0]}, which the search has.")
 
 
@@ -150,7 +161,7 @@ async def _(target: Target) -> None:
 
 @check("vehicle.same-by-identifier")
 async def _(target: Target) -> None:
-    for listing in (await _different(target))[:2]:
+    for listing in (await _different(target))[:: MOST_SPREAD // 4]:
         for member in ("stock", "vehicle_id"):
             values = [each.get(member) for each in await target.listings()]
             if not forms.name(listing.get(member)) or values.count(listing[member]) > 1:
@@ -207,6 +218,15 @@ judge_each(
         ),
     }
 )
+
+
+@check("vehicle.zip-same-vehicle")
+async def _(target: Target) -> None:
+    """What a ZIP code changes is up to the dealer: a price, for example, or where the vehicle is picked up."""
+    listing, detail = await _one(target, "vin"), await _with_zip(target)
+    for name in (each for each in ESSENTIAL if each not in ("price", "rooftop") and listing.get(each) is not None):
+        words = f"With a ZIP code, {name} of {listing['vin']} is {detail.get(name)!r:.100}, and not {listing[name]!r}."
+        expect(detail.get(name) in (None, listing[name]), words)
 
 
 @check("vehicle.zip-same-price")
@@ -287,6 +307,16 @@ async def _(target: Target, member: str) -> None:
     values = [each[member] for each in await target.having(member) if isinstance(each[member], str)]
     twice = next((value for value in set(values) if values.count(value) > 1), None)
     expect(twice is None, f"Two listings have the {member} {twice}.")
+
+
+@check("listing.vin-of-one-vehicle")
+async def _(target: Target) -> None:
+    known: dict[str, Listing] = {}
+    for each in await target.having("vin"):
+        first = known.setdefault(str(each["vin"]), each)
+        for name in ("year", "make", "model"):
+            same = first.get(name) == each.get(name)
+            expect(same, f"{each['vin']} has the {name} {first.get(name)!r} and {each.get(name)!r:.100}.")
 
 
 @check("listing.rooftop-known")

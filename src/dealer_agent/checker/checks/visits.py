@@ -19,7 +19,10 @@ Times = Callable[[int, list[Span]], Lead]
 
 WINDOWS = 3
 """How many windows a lead has. In one of them, most dealers have a time."""
-BUYER_ZONE, BUYER_OFFSET = "Etc/GMT+6", timedelta(hours=-6)
+LENGTH = timedelta(hours=2)
+"""How long a window is. A time that was moved to another zone or day is outside."""
+BUYER_ZONE, BUYER_OFFSET = "Etc/GMT+3", timedelta(hours=-3)
+"""A zone in which no dealer of North America is. Three hours are less than a day of open hours."""
 
 
 async def a_vehicle(target: Target, person: str = "") -> Listing:
@@ -36,9 +39,17 @@ def one_time(number: int, spans: list[Span]) -> Lead:
 
 
 def three_windows(number: int, spans: list[Span]) -> Lead:
-    """Days of open hours in the form of revision 0.1.0, in local times of the buyer."""
+    """Windows in the form of revision 0.1.0, in local times of the buyer.
+
+    They are at the begin of open hours, at their end, and so on. If they are read in UTC, or in a zone of North
+    America, one of them is still in open hours, and outside of what was asked for.
+    """
     first = number % len(spans)
-    chosen = sorted([*spans[first:], *spans[:first]][:WINDOWS])
+    days = sorted([*spans[first:], *spans[:first]][:WINDOWS])
+    chosen = [
+        (max(start, end - LENGTH), end) if index % 2 else (start, min(start + LENGTH, end))
+        for index, (start, end) in enumerate(days)
+    ]
     windows = [{name: _local(each) for name, each in zip(("start", "end"), span, strict=True)} for span in chosen]
     return {"requested_windows": windows, "timezone": BUYER_ZONE}
 

@@ -36,7 +36,7 @@ from dealer_agent.operations.resending import find_delivery, retry
 from dealer_agent.operations.resending import send_again as resend
 from dealer_agent.protocol.timestamps import parse_timestamp
 from dealer_agent.storage.deliveries.outbox import State, retry_deliveries
-from dealer_agent.storage.leads.lead_search import FIRST, FoundLeads, LeadFilter, find_leads
+from dealer_agent.storage.leads.lead_search import EARLIEST, FoundLeads, LeadFilter, find_leads
 from dealer_agent.storage.leads.notes import MOST_NOTES, add_note, notes_of
 from dealer_agent.storage.leads.outcomes import set_mark
 from dealer_agent.storage.offers import find_hold
@@ -112,7 +112,7 @@ def chosen_of(request: ConsoleRequest, query: Mapping[str, str]) -> dict[str, st
 def filter_of(request: ConsoleRequest, chosen: Mapping[str, str]) -> LeadFilter:
     """The filter that a person chose, for the rooftops that the person sees."""
     state, mark, days, agent = (chosen.get(name) for name in ("state", "mark", "days", "agent"))
-    since = FIRST
+    since = EARLIEST
     if days:
         today = request.dealer.local(request.now).date()
         since = request.dealer.start_of(today - timedelta(days=int(days) - 1))

@@ -53,8 +53,7 @@ class Plan:
     """What an import does. `refreshed` are those of `unchanged` whose JSON changed in parts that buyers do not see.
 
     `before` and `after` are the numbers of units for sale in the scope of the import. `known_at` is the known unit at
-    each position of the file. `ids` are those of all units of the stock and of the file, also of sold ones. `held` are
-    units for sale that keep their facts.
+    each position of the file. `ids` are those of all units of the stock and of the file, also of sold ones.
     """
 
     added: list[PlannedRow] = field(default_factory=list)
@@ -65,25 +64,26 @@ class Plan:
     sold: list[KnownUnit] = field(default_factory=list)
     known_at: Mapping[int, KnownUnit] = field(default_factory=dict)
     ids: Collection[str] = ()
-    held: list[KnownUnit] = field(default_factory=list)
     repeated: int = 0
     before: int = 0
     after: int = 0
 
     def leave_out(self, positions: Collection[int], sold: Collection[str] = frozenset()) -> None:
-        """Ignores the rows at these positions. Their units keep their facts for sale, except those of `sold`.
+        """Ignores the rows at these positions. May be called several times, with other positions.
 
-        `sold` are vehicle ids. They become sold.
+        A unit of such a row that is for sale stays for sale as it is, or becomes sold if its vehicle id is in `sold`. A
+        unit that is not for sale stays so.
         """
         known = [self.known_at[position] for position in positions if position in self.known_at]
         for_sale = [unit for unit in known if unit.sold_at is None]
-        self.held = [unit for unit in for_sale if unit.vehicle_id not in sold]
+        stay = [unit for unit in for_sale if unit.vehicle_id not in sold]
         self.sold += [unit for unit in for_sale if unit.vehicle_id in sold]
         for name in ("added", "changed", "back", "refreshed"):
             setattr(self, name, [row for row in getattr(self, name) if row.position not in positions])
         ids = {unit.vehicle_id for unit in known}
         self.unchanged = [vehicle_id for vehicle_id in self.unchanged if vehicle_id not in ids]
-        self.after -= len(positions) - len(self.held)
+        # `after` counted each of these rows. Of their units, only those that stay are for sale.
+        self.after -= len(positions) - len(stay)
 
 
 def plan_import(known: Sequence[KnownUnit], rows: Sequence[FileUnit], outside: Collection[str] = frozenset()) -> Plan:

@@ -1,7 +1,7 @@
 """Decides which units of a feed are implausible, and must be held back (docs/reference/feeds.md#held-units). Pure.
 
-`REASONS` has one row for each reason. The reader finds those about the text of a row. `Bounds` and `Likes` find those
-about prices and mileages.
+`REASONS` has one row for each reason. The reader finds those about the text of a row. `Bounds` and `SimilarPrices`
+find those about prices and mileages.
 """
 
 import re
@@ -210,7 +210,7 @@ _NOT_FOR_SALE = re.compile(
 )
 _BEGINNING = 100
 """Characters of a text in which a note for the staff is searched."""
-_FEWEST_LIKES = 5
+_FEWEST_SIMILAR = 5
 _FEWEST_PRICES = 20
 _FAR_FROM_ALL = 30
 
@@ -231,7 +231,7 @@ def _doubt_of_mileage(unit: Unit, mileage: int, this_year: int) -> Doubt | None:
     return doubt("mileage_high", amount=mileage, other=most) if mileage > most else None
 
 
-class Likes:
+class SimilarPrices:
     """Compares the prices of a file with the median of units of the same make, model and year, and of all units.
 
     `add` gets each unit with its position in the file.
@@ -239,29 +239,34 @@ class Likes:
 
     def __init__(self, bounds: Bounds) -> None:
         self._bounds = bounds
-        # By make, model and year: the prices, and the positions of their units.
-        self._prices_of: dict[tuple[object, ...], tuple[array[int], array[int]]] = {}
+        # By make, model and year: the prices of the units, and their positions.
+        self._similar_units: dict[tuple[object, ...], tuple[array[int], array[int]]] = {}
 
     def add(self, position: int, unit: Unit) -> None:
         """Notes the price of a unit."""
         if isinstance(unit.selling_price, int):
             key = (unit.make, unit.model, unit.year)
-            prices, positions = self._prices_of.get(key) or self._prices_of.setdefault(key, (array("q"), array("q")))
+            units = self._similar_units.get(key) or self._similar_units.setdefault(key, (array("q"), array("q")))
+            prices, positions = units
             prices.append(unit.selling_price)
             positions.append(position)
 
     def doubts(self) -> Iterator[tuple[int, Doubt]]:
-        """The positions of the units whose price is far from the median, each with its doubt."""
+        """The positions of the units with an implausible price, each with its doubt.
+
+        With enough similar units: a price far above or below their median. Otherwise only one far above the median of
+        the file, because old units are cheap.
+        """
         factor = self._bounds.price_like_factor
-        everything = array("q", (price for prices, _ in self._prices_of.values() for price in prices))
-        usual = median_low(everything) if len(everything) >= _FEWEST_PRICES else 0
-        for prices, positions in self._prices_of.values():
-            if len(prices) >= _FEWEST_LIKES:
+        everything = array("q", (price for prices, _ in self._similar_units.values() for price in prices))
+        median_of_file = median_low(everything) if len(everything) >= _FEWEST_PRICES else 0
+        for prices, positions in self._similar_units.values():
+            if len(prices) >= _FEWEST_SIMILAR:
                 reason, middle = "price_of_likes", median_low(prices)
                 low, high = middle / factor, middle * factor
             else:
-                reason, middle = "price_of_stock", usual
-                low, high = 0, usual * _FAR_FROM_ALL
+                reason, middle = "price_of_stock", median_of_file
+                low, high = 0, median_of_file * _FAR_FROM_ALL
             if middle and not low <= min(prices) <= max(prices) <= high:
                 for price, position in zip(prices, positions, strict=True):
                     if not low <= price <= high:

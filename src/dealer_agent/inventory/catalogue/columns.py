@@ -78,7 +78,7 @@ class Column(Generic[V]):
         given = self.codes if rows is None else self.codes.take(rows)
         if first == 0:
             return given < last
-        # Codes below `first` wrap around to large numbers, so one comparison covers both ends.
+        # Codes are unsigned: those below `first` wrap around to large numbers, so one comparison covers both ends.
         return given - given.dtype.type(first) < last - first
 
     def outside(self, first: int, last: int, rows: Rows) -> tuple[Rows, Rows]:

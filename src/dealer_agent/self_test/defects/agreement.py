@@ -1,9 +1,11 @@
 """Defects for the checks of agreement: agents whose answers contradict each other, or are wrong only on later pages."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from dealer_agent.self_test.defect import Agent, AgentResponse, Breaking, Call, Change, broken
+from dealer_agent.self_test.defects.cards import OF_0_1_0, changed_card, is_card
 from dealer_agent.self_test.reading import (
     FACETS,
     SEARCH,
@@ -123,6 +125,13 @@ broken("search.same-values", name="search.same-values.query")(
         _all_vehicles(lambda listing: listing.update(mileage=1) if "mileage" in listing else None),
     )
 )
+broken("search.same-values", name="search.same-values.absent")(
+    changes(
+        SEARCH,
+        lambda members: members.get("sort") == {"field": "price", "order": "desc"} and "filters" not in members,
+        _all_vehicles(lambda listing: listing.pop("mileage", None)),
+    )
+)
 broken("privacy.same-vehicles")(
     changes(SEARCH, lambda members: members.get("privacy") == {"anonymous": False}, _all_vehicles(_cheaper))
 )
@@ -238,3 +247,41 @@ broken("facets.no-zero")(
         lambda facets: facets["models"].append({"value": "Edsel", "count": 0}),
     )
 )
+
+
+def _raises_prices(page: dict[str, Any]) -> None:
+    """Adds 500 dollars to each price."""
+    for each in page["vehicles"]:
+        each["price"] = each.get("price", 0) + 500
+
+
+@broken("bindings.same-listings")
+async def has_other_prices(call: Call, agent: Agent) -> AgentResponse:
+    """Has other prices over JSON-RPC."""
+    answer = await agent(call)
+    return answer.with_data(_raises_prices) if call.skill == SEARCH and call.is_rpc else answer
+
+
+@broken("bindings.same-vocabularies", vocabulary="autoagent")
+async def has_no_prices_for_some(call: Call, agent: Agent) -> AgentResponse:
+    """Has no prices for buyers who speak the vocabulary autoagent."""
+    answer = await agent(call)
+    if call.skill != SEARCH or b"vnd.autoagent" not in call.body:
+        return answer
+    return answer.with_data(_all_vehicles(lambda listing: listing.pop("price", None)))
+
+
+@broken("bindings.same-revisions")
+async def has_other_prices_in_0_1_0(call: Call, agent: Agent) -> AgentResponse:
+    """Has other prices at the addresses that only the card of revision 0.1.0 names."""
+    if "/old" in call.path:
+        answer = await agent(replace(call, url=call.url.replace("/old", "")))
+        return answer.with_data(_raises_prices) if call.skill == SEARCH else answer
+    answer = await agent(call)
+    return changed_card(answer, _moves_interfaces) if is_card(call, OF_0_1_0) else answer
+
+
+def _moves_interfaces(card: Any) -> None:
+    """Gives the interfaces of a card of revision 0.1.0 other addresses."""
+    for each in card["supported_interfaces"]:
+        each["url"] = f"{each['url'].rstrip('/')}/old"

@@ -78,11 +78,21 @@ replies(
     ),
     lambda payload: "appointment" not in payload,
 )
+replies("appointments.with-trade-in", pops("appointment"), lambda payload: "trade_in" in payload)
+replies("appointments.time-answered", pops("appointment"), is_coming)
+replies(
+    "appointments.time-answered",
+    pops("appointment"),
+    has_windows,
+    name="appointments.time-answered.windows",
+    revision="0.1.0",
+)
 replies("appointments.at-answered", pops("appointment"), is_coming)
 replies("appointments.id", lambda data: data["appointment"].pop("appointment_id"), is_coming)
 replies_visit("appointments.status", is_coming, status="maybe")
 replies_visit("appointments.confirmed-at", is_coming, status="confirmed", confirmed_at="2099-01-05T16:00:00Z")
 replies_visit("appointments.proposed-times", is_coming, status="proposed")
+replies_visit("appointments.proposals", is_past, status="proposed")
 replies_visit("appointments.times-future", is_coming, status="proposed", proposed_times=["2020-01-06T16:00:00Z"])
 replies_visit("appointments.past", is_past, status="confirmed", confirmed_at="2020-01-05T10:00:00Z")
 replies_visit("appointments.window-form", has_windows, status="proposed", proposed_times=["2099-01-05T10:00:00Z"])
@@ -91,5 +101,17 @@ replies_visit(
     has_windows,
     status="confirmed",
     confirmed_window={"start": "2099-01-05T10:00:00Z", "end": "2099-01-05T11:00:00Z"},
+)
+accepts(
+    "appointments.window-confirmed",
+    lambda payload: visit(payload).update(timezone="Etc/UTC"),
+    lambda payload: has_windows(payload) and visit(payload).get("timezone") == "Etc/GMT+3",
+    name="appointments.window-confirmed.in-utc",
+)
+accepts(
+    "appointments.window-confirmed",
+    lambda payload: visit(payload).update(timezone="America/Chicago"),
+    lambda payload: has_windows(payload) and visit(payload).get("timezone") == "Etc/GMT+3",
+    name="appointments.window-confirmed.in-zone-of-dealer",
 )
 replies_visit("appointments.no-time", lambda payload: set(visit(payload)) == {"appointment_type"}, status="confirmed")

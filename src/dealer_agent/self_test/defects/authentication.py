@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from dealer_agent.self_test.changing import When, answers, calls, with_code, with_status
+from dealer_agent.self_test.changing import When, answers, asks, calls, with_code, with_status
 from dealer_agent.self_test.defect import AgentResponse, Call
 
 WRONG_TOKEN = "not-a-token-0123456789"
@@ -28,6 +28,18 @@ def has_unknown_member(call: Call) -> bool:
 
 
 answers("authentication.missing", with_status(403), NO_TOKEN, token=True)
+answers(
+    "authentication.every-skill",
+    with_status(403),
+    lambda call: call.skill == "inventory.vehicle" and NO_TOKEN(call),
+    token=True,
+)
+answers(
+    "authentication.lead",
+    with_status(403),
+    lambda call: call.skill == "lead.submit" and NO_TOKEN(call),
+    token=True,
+)
 answers("authentication.missing-code", with_code("FORBIDDEN"), NO_TOKEN, token=True)
 answers("authentication.challenge", lambda answer: answer.with_header("www-authenticate", None), NO_TOKEN, token=True)
 answers("authentication.before-payload", with_status(422), has_unknown_member, token=True)
@@ -38,6 +50,12 @@ answers(
     "authentication.token-not-repeated",
     lambda answer: answer.with_header("x-received", WRONG_TOKEN),
     WRONG,
+)
+calls(
+    "authentication.token-accepted",
+    lambda call: call.with_header("Authorization", "Bearer of-another-process"),
+    asks("inventory.facets.request", filters={}),
+    token=True,
 )
 answers("authentication.scheme-case", with_status(401), begins("bearer "), token=True)
 

@@ -48,6 +48,11 @@ def without(*names: str) -> Callable[[Any], object]:
     return lambda node: [node.pop(name) for name in names]
 
 
+def skill_of(node: Any, skill_id: str) -> Any:
+    """The entry of a skill."""
+    return next(each for each in node["skills"] if each["id"] == skill_id)
+
+
 def another_interface(url: str, binding: str | None = "GRPC", version: str = "1.0") -> Callable[[Any], object]:
     """Adds an interface, which no check uses."""
     entry = {"url": url, "protocolBinding": binding, "protocolVersion": version}
@@ -87,6 +92,11 @@ card(
 )
 card("cards.interface-url", another_interface("/grpc"))
 card("cards.interface-binding", another_interface(f"{LISTENS_AT}/other", None))
+card(
+    "cards.interface-binding",
+    another_interface(f"{LISTENS_AT}/other", "http+json"),
+    name="cards.interface-binding.case",
+)
 card("cards.interface-version", another_interface(f"{LISTENS_AT}/grpc", version="0.3"))
 card("cards.interface-twice", lambda node: node["supportedInterfaces"].append(node["supportedInterfaces"][0]))
 card("cards.json-rpc", without_binding("JSONRPC", "supportedInterfaces", "protocolBinding"))
@@ -99,6 +109,16 @@ card(
 card("cards.only-json-rpc", another_interface(f"{LISTENS_AT}/grpc"), OF_1_1)
 card("cards.same-host", another_interface("http://internal.example/grpc"))
 card("cards.interfaces-answer", another_interface(f"{LISTENS_AT}/nowhere", "JSONRPC"))
+card(
+    "cards.interface-version",
+    lambda node: node["supportedInterfaces"][0].update(protocolVersion=1.0),
+    name="cards.interface-version.number",
+)
+answers(
+    "cards.object",
+    lambda answer: answer.with_body(b"[" + answer.body + b"]"),
+    lambda call: is_card(call, CARD),
+)
 card("cards.capabilities", lambda node: node.update(capabilities=[]))
 card("cards.capabilities-work", lambda node: node["capabilities"].update(streaming=True))
 card("cards.streaming", lambda node: node["capabilities"].update(streaming=True))
@@ -112,7 +132,12 @@ card("cards.skills", lambda node: node.update(skills=[]))
 card("cards.skill-members", lambda node: node["skills"][0].update(tags=[]))
 card("cards.skill-twice", lambda node: node["skills"].append(node["skills"][0]))
 card("cards.skill-known", lambda node: [each.update(id=f"my.{each['id']}") for each in node["skills"]])
+card("cards.skill-ids", lambda node: skill_of(node, "inventory.vehicle").update(id="vehicle.detail"))
 card("cards.skill-modes", lambda node: node["skills"][0].update(outputModes=["text/plain"]))
+card(
+    "cards.skill-modes-of-others",
+    lambda node: skill_of(node, "lead.submit").update(outputModes=skill_of(node, "inventory.search")["outputModes"]),
+)
 card(
     "cards.skills-complete",
     lambda node: node.update(skills=[each for each in node["skills"] if each["id"] != "inventory.facets"]),
@@ -267,3 +292,27 @@ _serves_catalog("catalog.json", {"entries": {}})
 _serves_catalog("catalog.entry-members", _ai_catalog({**OTHER, "url": "/other"}))
 _serves_catalog("catalog.cards-answer", _ai_catalog({**OTHER, "url": f"{LISTENS_AT}/nowhere"}))
 _serves_catalog("catalog.names-card", {"entries": [{**OTHER, "url": f"{LISTENS_AT}/cards/1.0.0.json"}]})
+
+
+def _names_tenant(node: Any) -> None:
+    """Gives the interface of HTTP+JSON a tenant."""
+    for each in node["supportedInterfaces"]:
+        if each["protocolBinding"] == "HTTP+JSON":
+            each["tenant"] = "north"
+
+
+@broken("cards.tenant")
+async def refuses_its_tenant(call: Call, agent: Agent) -> AgentResponse:
+    """Refuses requests with the tenant that its card names."""
+    if isinstance(call.document, dict) and "tenant" in call.document:
+        call = call.with_document(lambda node: node.clear())
+    answer = await agent(call)
+    return changed_card(answer, _names_tenant) if is_card(call) else answer
+
+
+_FETCHED = itertools.count(1)
+answers(
+    "cards.interfaces-always",
+    lambda answer: changed_card(answer, lambda node: next(_FETCHED) % 3 == 0 and node.update(supportedInterfaces=[])),
+    is_card,
+)

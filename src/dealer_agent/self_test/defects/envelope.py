@@ -113,6 +113,9 @@ broken("envelope.reply.no-kind", name="envelope.reply.no-kind.search")(
 broken("envelope.reply.role", name="envelope.reply.role.vehicle")(
     _of("inventory.vehicle", lambda message: message.update(role="agent"))
 )
+broken("envelope.reply.no-other-context")(
+    _replies(lambda message: "contextId" in message and message.update(contextId="another"))
+)
 broken("envelope.reply.context-id")(_replies(lambda message: message.pop("contextId", None)))
 
 
@@ -369,6 +372,12 @@ def _has_modes(call: Call, *modes: str) -> bool:
     return isinstance(configuration, dict) and configuration.get("acceptedOutputModes") in [[mode] for mode in modes]
 
 
+def _has_two_modes(call: Call) -> bool:
+    """Whether the call accepts two output modes."""
+    configuration = request_of(call).get("configuration")
+    return isinstance(configuration, dict) and len(configuration.get("acceptedOutputModes", ())) == 2
+
+
 broken("envelope.text-beside-data")(
     _refuses(lambda call: _has_part(call, lambda part: part.get("text", "").startswith("Please")))
 )
@@ -379,6 +388,7 @@ broken("envelope.media-type-parameters")(
     _refuses(lambda call: _has_part(call, lambda part: ";" in str(part.get("mediaType"))))
 )
 broken("envelope.modes-json")(_refuses(lambda call: _has_modes(call, "application/json")))
+broken("envelope.modes-several")(_refuses(_has_two_modes))
 broken("envelope.modes-wildcard")(_refuses(lambda call: _has_modes(call, "application/*")))
 broken("envelope.unknown-members")(_refuses(lambda call: "futureMember" in message_of(call)))
 broken("envelope.metadata")(_refuses(lambda call: "metadata" in message_of(call)))

@@ -61,6 +61,11 @@ answers(
     ),
     WRONG_TYPE,
 )
+answers(
+    "errors.pointer-spares-valid",
+    error_payload(lambda node: node["details"].update(instancePath="/filters/price_max")),
+    asks("inventory.search.request", filters={"price_max": 30_000, "year_min": "new", "year_max": 2030}),
+)
 answers("errors.closed-payload", payload(status=404), UNKNOWN_TYPE)
 answers("errors.no-internals", error(lambda node: node.update(message='File "/srv/agent.py", line 7')), UNKNOWN_TYPE)
 

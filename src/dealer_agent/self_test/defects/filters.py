@@ -8,6 +8,7 @@ from dealer_agent.self_test.reading import (
     LISTS,
     NOBODY,
     SEARCH,
+    STOCK,
     Chosen,
     ask,
     changes,
@@ -141,6 +142,23 @@ broken("filter.condition-exact")(
         lambda _: {"condition": ["used", "cpo"]},
     )
 )
+
+
+_SOME = {row["stock"] for row in STOCK[3::5]}
+broken("filter.stock", name="filter.stock.some")(
+    reads_filters(lambda members: only_filter(members, "stock") in _SOME, lambda _: {"stock": NOBODY})
+)
+
+
+def _finds_longer(name: str, word: str, longer: str) -> None:
+    """Registers an agent that finds the vehicles of two values for one."""
+    broken(f"filter.{name}-exact")(
+        reads_filters(lambda members: only_filter(members, name) == [word], lambda _: {name: [word, longer]})
+    )
+
+
+_finds_longer("model", "Mustang", "Mustang Mach-E")
+_finds_longer("trim", "GT", "GT Plus")
 broken("filter.dc-fast-charge")(
     reads_filters(lambda members: only_filter(members, "dc_fast_charge") is True, lambda _: {})
 )

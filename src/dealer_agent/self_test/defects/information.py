@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dealer_agent.self_test.defect import Breaking, Change, broken
-from dealer_agent.self_test.reading import INFORMATION, anything, changes
+from dealer_agent.self_test.reading import INFORMATION, anything, changes, refuses
 
 
 def _data(change: Change) -> Breaking:
@@ -35,6 +35,7 @@ for _member, _value in MALFORMED.items():
         _first(lambda rooftop, member=_member, value=_value: rooftop.update({member: value}))  # type: ignore[misc]
     )
 
+broken("information.type-only")(refuses(INFORMATION, anything))
 broken("information.name")(_data(lambda data: data.update(name="")))
 broken("information.welcome-message")(_data(lambda data: data.update(welcome_message=["Welcome"])))
 broken("information.rooftops")(_data(lambda data: data.update(rooftops=[])))

@@ -206,7 +206,29 @@ accepts(
 replies("leads.reply-id", pops("lead_id"))
 replies("leads.reply-status", lambda data: data.update(status="ok"))
 replies("leads.reply-dealer", pops("dealer"))
+calls(
+    "leads.combined-there",
+    lambda call: call.with_payload(lambda payload: payload.update(refuse_this=True)),
+    lambda call: call.skill == "lead.submit" and not call.is_rpc and "trade_in" in call.payload,
+    binding="JSONRPC",
+)
+refuses("leads.combined", lambda payload: {"vehicle_of_interest", "trade_in", "appointment"} <= set(payload))
 replies("leads.two-ids", lambda data: data.update(lead_id="lead-1"))
+_buyers: dict[str, str] = {}
+"""The first customer who wanted a vehicle, by its VIN."""
+
+
+@broken("leads.two-customers", name="leads.two-customers.merged")
+async def merges_customers(call: Call, agent: Agent) -> AgentResponse:
+    """Calls the lead of a second customer for a vehicle a duplicate."""
+    answer = await agent(call)
+    payload = call.payload if call.skill == "lead.submit" else {}
+    vin = vehicle(payload).get("vin") if "appointment" not in payload else None
+    if vin in (None, UNKNOWN_VIN) or _buyers.setdefault(vin, customer(payload)["email"]) == customer(payload)["email"]:
+        return answer
+    return answer.with_data(lambda data: data.update(status="duplicate"))
+
+
 answers("leads.reply-message", lambda answer: answer.with_reply_payload(pops("message")), lead(is_simple))
 answers(
     "leads.reply-message-length",
@@ -259,6 +281,17 @@ answers(
     lead(lambda payload: customer(payload).get("last_name") == 7),
 )
 answers("consent.missing-status", with_status(422), lead(lambda payload: "consent" not in payload))
+calls(
+    "leads.other-interface",
+    lambda call: call.with_payload(lambda payload: payload.update(consent=MAKES_SENSE)),
+    lambda call: call.skill == "lead.submit" and not call.is_rpc and "expires_at" in consent(call.payload),
+    binding="JSONRPC",
+)
+accepts(
+    "consent.expired-offset",
+    lambda payload: payload.update(consent=MAKES_SENSE),
+    lambda payload: "+05:00" in str(consent(payload).get("expires_at")),
+)
 answers("consent.invalid-status", with_status(422), lead(lambda payload: "expires_at" in consent(payload)))
 
 
@@ -283,6 +316,13 @@ accepts(
 answers("idempotency.same-lead", of_retry(lambda data: data.update(lead_id="lead-2")), is_retry)
 answers(
     "idempotency.other-interface",
+    lambda answer: answer.with_message(lambda message: message.update(role="agent")),
+    lambda call: call.skill == "lead.submit" and is_keyed(call.payload) and not call.is_rpc and not is_retry(call),
+    binding="JSONRPC",
+    name="idempotency.other-interface.role",
+)
+answers(
+    "idempotency.other-interface",
     lambda answer: answer.with_document(lambda document: document.update(task={"id": "1", **document.pop("message")})),
     lambda call: call.skill == "lead.submit" and is_keyed(call.payload) and not call.is_rpc and not is_retry(call),
     binding="JSONRPC",
@@ -303,6 +343,11 @@ accepts(
     "idempotency.conflict",
     lambda payload: payload.update(message=MESSAGE),
     lambda payload: is_keyed(payload) and payload["message"] != MESSAGE,
+)
+accepts(
+    "idempotency.other-lead",
+    pops("vehicle_of_interest"),
+    lambda payload: is_keyed(payload) and "vehicle_of_interest" in payload,
 )
 answers(
     "idempotency.conflict-status",
@@ -388,6 +433,7 @@ for requirement_id, (_member, _wanted) in {
     "service": ("appointment.appointment_type", "service"),
     "trade-in-visit": ("appointment.appointment_type", "trade_in"),
     "duration-15": ("appointment.duration_minutes", 15),
+    "duration-30": ("appointment.duration_minutes", 30),
     "duration-120": ("appointment.duration_minutes", 120),
 }.items():
     refuses(f"leads-valid.{requirement_id}", _has(_member, _equals(_wanted)))
@@ -396,6 +442,7 @@ for requirement_id, path, is_refused in (
     ("email-alone", "customer.phone", lambda value: value is None),
     ("phone-alone", "customer.email", lambda value: value is None),
     ("not-yet-expired", "consent.expires_at", lambda value: value is not None),
+    ("granted-milliseconds", "consent.granted_at", lambda value: "." in str(value)),
     ("granted-with-offset", "consent.granted_at", lambda value: str(value).endswith("-05:00")),
     ("notes", "appointment.notes", lambda value: value is not None),
     ("submitted-at", "submitted_at", lambda value: value is not None),

@@ -39,6 +39,14 @@ answers("limits.long-id", error(lambda node: node.update(code=-32603)), has(b"i"
 answers("limits.long-header", crashed, lambda call: len(call.header("A2A-Extensions") or "") > 3_000)
 
 
+def wants_few(call: Call) -> bool:
+    """Searches for a page of less than ten vehicles."""
+    pagination = call.payload.get("pagination") if call.skill == "inventory.search" else None
+    limit = pagination.get("limit") if isinstance(pagination, dict) else None
+    return isinstance(limit, int) and 0 < limit < 10
+
+
+answers("limits.searches-answered", crashed, wants_few)
 answers("limits.alive", crashed, asks("inventory.search.request", pagination={"limit": 17}))
 
 

@@ -66,7 +66,8 @@ for _member in ("vehicle_id", "status", "rooftop", "updated_at"):
     )
 
 broken("listing.no-null")(_breaks(lambda listing: listing.update(notes=None)))
-broken("listing.one-vin")(_breaks(lambda listing: listing.update(vin=OTHER)))
+for _name in ("listing.one-vin", "listing.vin-of-one-vehicle"):
+    broken(_name)(_breaks(lambda listing: listing.update(vin=OTHER)))
 broken("listing.fees-inside-price")(
     _breaks(lambda listing: listing.update(fees=[{"name": "Documentation fee", "amount": 1_000_000}]))
 )

@@ -1,4 +1,6 @@
-"""Defects for the checks of operations: agents that crash on operations of A2A that they do not offer."""
+"""Defects for the checks of operations: agents that crash on operations of A2A that they do not offer, or answer."""
+
+from dataclasses import replace
 
 from dealer_agent.self_test.defect import Agent, AgentResponse, Breaking, Call, broken
 
@@ -24,3 +26,18 @@ for _name, _method, _path in (
     ("extended-card", "GET", "/extendedAgentCard"),
 ):
     broken(f"operations.{_name}")(_crashes(_method, _path))
+
+
+@broken("operations.not-invented")
+async def invents_a_task(call: Call, agent: Agent) -> AgentResponse:
+    """Answers with a task for each id."""
+    if call.method == "GET" and call.path == "/tasks/check-no-such-task":
+        body = b'{"id": "check-no-such-task", "status": {"state": "TASK_STATE_SUBMITTED"}}'
+        return AgentResponse(200, (("content-type", "application/json"),), body)
+    return await agent(call)
+
+
+@broken("operations.not-invented", name="operations.not-invented.stream")
+async def answers_a_stream_at_once(call: Call, agent: Agent) -> AgentResponse:
+    """Answers a stream as a message."""
+    return await agent(replace(call, url=call.url.replace("/message:stream", "/message:send")))

@@ -1,10 +1,10 @@
 """Defects for the checks of pages: agents that cut the results of a search into wrong pages, or miscount them."""
 
-from itertools import cycle
+from itertools import count, cycle
 from typing import Any
 
 from dealer_agent.self_test.defect import Agent, AgentResponse, Breaking, Call, Change, broken
-from dealer_agent.self_test.reading import SEARCH, Members, changes, exactly, members_of, reads, refuses
+from dealer_agent.self_test.reading import SEARCH, Members, ask, changes, exactly, members_of, reads, refuses
 
 _BEYOND = {"skip": 10_000_000, "limit": 10}
 _YEARS = {"field": "year", "order": "desc"}
@@ -35,6 +35,7 @@ broken("search.largest-limit-echo")(_changes_page(_set(limit=5), limit=999))
 broken("search.page-size")(_changes_page(lambda page: page["vehicles"].append(page["vehicles"][0]), skip=0, limit=2))
 broken("search.page-full")(_changes_page(lambda page: page["vehicles"].pop(), skip=1, limit=4))
 broken("search.default-skip")(_reads_page({"skip": 1, "limit": 6}, limit=6))
+broken("search.skip-alone")(_reads_page({"skip": 3}, skip=4))
 broken("search.default-limit")(reads(SEARCH, exactly({}), lambda _: {"pagination": {"limit": 100}}))
 broken("search.skip-past-end")(_reads_page({"skip": 0, "limit": 10}, **_BEYOND))
 broken("search.skip-past-end-total")(_changes_page(_set(total=0), **_BEYOND))
@@ -76,6 +77,24 @@ async def loses_the_last_vehicle(call: Call, agent: Agent) -> AgentResponse:
 _second = cycle((False, True))
 
 
+@broken("search.same-found")
+async def loses_a_vehicle_every_second_time(call: Call, agent: Agent) -> AgentResponse:
+    """Finds one vehicle less every second time."""
+    answer = await agent(call)
+    if members_of(call, SEARCH) == {"pagination": {"skip": 0, "limit": 100}} and next(_second):
+        return answer.with_data(lambda page: page.update(total=page["total"] - 1, vehicles=page["vehicles"][1:]))
+    return answer
+
+
+broken("search.all-found")(
+    reads(
+        SEARCH,
+        lambda members: not members.get("filters"),
+        lambda members: {**members, "filters": {"vehicle_type": ["car"]}},
+    )
+)
+
+
 @broken("search.same-twice")
 async def reverses_every_second_page(call: Call, agent: Agent) -> AgentResponse:
     """Answers the same search in the opposite order every second time."""
@@ -83,3 +102,18 @@ async def reverses_every_second_page(call: Call, agent: Agent) -> AgentResponse:
     if members_of(call, SEARCH) == {"pagination": {"skip": 0, "limit": 7}} and next(_second):
         return answer.with_data(lambda page: page["vehicles"].reverse())
     return answer
+
+
+_moves = count(0, 5)
+
+
+@broken("search.pages-differ", name="search.pages-differ.by-chance")
+async def has_no_order(call: Call, agent: Agent) -> AgentResponse:
+    """Moves all vehicles by five before each search without a sort."""
+    members, answer = members_of(call, SEARCH), await agent(call)
+    if members is None or "sort" in members or answer.data is None:
+        return answer
+    vehicles = (await ask(call, agent, {**members, "pagination": {"skip": 0, "limit": 100}}))["vehicles"]
+    start = (answer.data["skip"] - next(_moves)) % max(1, len(vehicles))
+    most = min(len(vehicles), answer.data["limit"])
+    return answer.with_data(lambda page: page.update(vehicles=(2 * vehicles)[start : start + most]))

@@ -2,6 +2,7 @@
 
 import itertools
 from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from itertools import pairwise
 from typing import Any
 
@@ -47,6 +48,17 @@ def _of_all(requirement_id: str, change: Change, name: str = "") -> None:
 
 _of_all("listing.times-past", _in_future("updated_at"))
 _of_all("listing.times-past", _in_future("changed_at"), "listing.times-past.changed-at")
+_SECONDS = itertools.count()
+
+
+def _is_always_now(answer: AgentResponse) -> AgentResponse:
+    """Gives all listings the time of the response. Each response is a second later than the last."""
+    now = datetime(2026, 1, 5, 15, tzinfo=UTC) + timedelta(seconds=next(_SECONDS))
+    changed = answer.with_data(lambda data: [each.update(updated_at=now.isoformat()) for each in data["vehicles"]])
+    return changed.with_header("date", format_datetime(now, usegmt=True))
+
+
+answers("listing.updated-at-kept", _is_always_now, lambda call: call.skill == SEARCH)
 _one("listing.currency", lambda listing: listing.update(currency="CAD"))
 _one("listing.price-zero", lambda listing: listing.update(price=0))
 _one("listing.amount-zero", lambda listing: listing.update(list_price=0))

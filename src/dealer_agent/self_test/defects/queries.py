@@ -34,6 +34,7 @@ def _reads_as(chosen: Callable[[str], bool], otherwise: Callable[[str], str]) ->
 
 
 broken("query.longest")(refuses(SEARCH, lambda members: len(str(only_filter(members, "query"))) == 200))
+broken("query.longest-letters")(refuses(SEARCH, lambda members: len(str(only_filter(members, "query")).encode()) > 200))
 broken("query.empty")(_finds_nothing(lambda query: query == ""))
 broken("query.nothing")(_reads_as(lambda query: query == "qzxvwkj", lambda _: ""))
 broken("query.make")(_finds_nothing(lambda query: query.lower() in _LOWER))

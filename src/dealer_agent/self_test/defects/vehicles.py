@@ -3,7 +3,18 @@
 from typing import Any
 
 from dealer_agent.self_test.defect import Agent, AgentResponse, Call, broken
-from dealer_agent.self_test.reading import VEHICLE, VIN, Chosen, Members, changes, exactly, members_of, reads, refuses
+from dealer_agent.self_test.reading import (
+    STOCK,
+    VEHICLE,
+    VIN,
+    Chosen,
+    Members,
+    changes,
+    exactly,
+    members_of,
+    reads,
+    refuses,
+)
 
 _ELSE = {"vin": "5UXZZZ11X11Z11111", "stock": "ELSE-1", "vehicle_id": "else-1"}
 _UNKNOWN = {"vin": "5UXZZZ00X00Z00000", "stock": "QZXVWK-0", "vehicle_id": "qzxvwk-0"}
@@ -43,6 +54,17 @@ def _louder(listing: dict[str, Any]) -> None:
 
 
 broken("vehicle.same-listing")(changes(VEHICLE, _by("vin"), _louder))
+broken("vehicle.same-listing", name="vehicle.same-listing.condition")(
+    changes(VEHICLE, _by("vin"), lambda listing: listing.get("condition") == "cpo" and listing.update(condition="used"))
+)
+broken("vehicle.same-listing", name="vehicle.same-listing.vehicle-id")(_changes_data(_by("vin"), vehicle_id="detail-1"))
+_SOME = {row["vin"] for row in STOCK[7::10]}
+broken("vehicle.by-vin", name="vehicle.by-vin.some")(
+    changes(VEHICLE, lambda members: members.get("vin") in _SOME, lambda listing: listing.update(vin=_ELSE["vin"]))
+)
+broken("vehicle.same-listing", name="vehicle.same-listing.stock")(
+    changes(VEHICLE, lambda members: members.get("vin") in _SOME, lambda listing: listing.update(stock=_ELSE["stock"]))
+)
 broken("vehicle.complete")(changes(VEHICLE, _by("vin"), lambda listing: listing.pop("rooftop")))
 broken("vehicle.vin-case")(
     reads(VEHICLE, lambda members: str(members.get("vin", "")).islower(), lambda _: {"vin": _UNKNOWN["vin"]})
@@ -78,6 +100,7 @@ def _in_words(listing: dict[str, Any]) -> None:
         listing["offered_price"] = f"${listing['offered_price']}"
 
 
+broken("vehicle.zip-same-vehicle")(_changes_data(_with_zip, mileage=5))
 broken("vehicle.zip-same-price")(changes(VEHICLE, _with_zip, _cheaper))
 broken("vehicle.offered-price")(changes(VEHICLE, _with_zip, _in_words))
 broken("vehicle.no-zip")(_changes_data(_by("vin"), zip="37203"))

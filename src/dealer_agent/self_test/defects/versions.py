@@ -25,11 +25,17 @@ def refused(answer: AgentResponse) -> AgentResponse:
     return answer.with_status(400).with_body(b'{"error":{"code":400,"message":"No.","details":[]}}')
 
 
+def _wrong_version(answer: AgentResponse) -> AgentResponse:
+    """Refuses a request for its version."""
+    return answer.with_status(400).with_body(b'{"error":{"code":400,"message":"VERSION_NOT_SUPPORTED","details":[]}}')
+
+
 def as_current(call: Call) -> Call:
     """The request as one of the current version."""
     return call.with_header(VERSION, "1.0")
 
 
+answers("versions.current", _wrong_version, of_version("1.0"))
 answers("versions.absent", refused, of_version(None))
 answers("versions.absent-published", refused, of_version(None))
 answers("versions.later-minor", refused, of_version("1.7"))

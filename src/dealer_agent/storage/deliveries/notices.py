@@ -18,8 +18,8 @@ from dealer_agent.leads.consent_events import (
 )
 from dealer_agent.storage.deliveries.outbox import Receiver, WaitingDelivery, enqueue, waiting
 from dealer_agent.storage.deliveries.sent_deliveries import copies
+from dealer_agent.storage.leads.persons import newest_leads_of
 from dealer_agent.storage.leads.quarantine import is_kept_from_staff
-from dealer_agent.storage.leads.stored_leads import newest_leads_of
 from dealer_agent.storage.leads.visits import Booked, booked_visits
 from dealer_agent.storage.privacy.consents import (
     REVOKED_BEFORE,

@@ -24,8 +24,8 @@ from dealer_agent.storage.deliveries.outbox import (
     list_deliveries,
     waiting,
 )
+from dealer_agent.storage.leads.persons import newest_leads_of
 from dealer_agent.storage.leads.prepared_statements import Prepared, Read, read_of_keys
-from dealer_agent.storage.leads.stored_leads import newest_leads_of
 from dealer_agent.storage.schema import leads, outbox
 from dealer_agent.storage.statements import of_dealer, of_lead, of_leads
 from dealer_agent.storage.transaction import Transaction

@@ -19,7 +19,8 @@ from dealer_agent.leads.records import Addition, LeadRecord
 from dealer_agent.leads.statuses import WAITING, Mark
 from dealer_agent.protocol.requests import Customer, VehicleOfInterest
 from dealer_agent.storage.deliveries.outbox import State
-from dealer_agent.storage.leads.stored_leads import IS_BEFORE, LIST_LEADS, LIST_QUARANTINED, find_leads_of, leads_in
+from dealer_agent.storage.leads.persons import find_leads_of
+from dealer_agent.storage.leads.stored_leads import IS_BEFORE, LIST_LEADS, LIST_QUARANTINED, leads_in
 from dealer_agent.storage.schema import lead_events, leads, outbox
 from dealer_agent.storage.statements import of_dealer, of_leads, same_lead, shown_to_staff
 from dealer_agent.storage.transaction import Transaction
@@ -30,7 +31,9 @@ LEAST_DIGITS = 7
 _PHONE = re.compile(r"[0-9 ()+./-]+")
 
 
-class _Request(Struct):
+class _LeadRequestTexts(Struct):
+    """What a search reads of the request of a lead."""
+
     vehicle_of_interest: VehicleOfInterest | None = None
 
 
@@ -55,7 +58,7 @@ def _of_lead(lead: LeadRecord) -> Iterator[str | None]:
     """The texts of a lead in which a search looks."""
     yield from (lead.lead_id, lead.source_agent, lead.vin, lead.stock)
     if lead.payload is not None:
-        wanted = msgspec.json.decode(lead.payload, type=_Request).vehicle_of_interest
+        wanted = msgspec.json.decode(lead.payload, type=_LeadRequestTexts).vehicle_of_interest
         if wanted is not None:
             yield from (each for each in (wanted.vin, wanted.stock) if each is not UNSET)
 
@@ -70,20 +73,22 @@ def _of_customers(customers: Iterable[Customer]) -> Iterator[str]:
 MOST_SEARCHED = 20_000
 """The most leads that a search decrypts."""
 PAGE = 200
+"""How many leads a search reads at a time."""
 MOST_OF_PERSON = 1000
 """The most leads of one contact point, the newest ones."""
 
 LeadState = Literal[State, "erased"]
 """The state of one of its deliveries, or that its customer is erased."""
 
-FIRST, LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
+# No lead is received before EARLIEST, or at LATEST or later.
+EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
 
 READ_CHANGES = select(lead_events.c.lead_id, lead_events.c.event_id, lead_events.c.changes).where(
     of_leads(lead_events), lead_events.c.changes.is_not(None)
 )
 
 _RECEIVED = (leads.c.received_at >= bindparam("since"), leads.c.received_at < bindparam("until"))
-FEW = 1_000
+MOST_IDS_OF_RARE_STATE = 1_000
 """A state is rare if no more leads or deliveries than this have it."""
 
 # In the order of an index that begins with the state: otherwise SQLite would read the deliveries of all leads.
@@ -132,8 +137,8 @@ class LeadFilter:
     text: str = ""
     contact: str | None = None
     before: str | None = None
-    since: datetime = FIRST
-    until: datetime = LAST
+    since: datetime = EARLIEST
+    until: datetime = LATEST
     state: LeadState | None = None
     mark: Mark | Literal["none"] | None = None
     caller: str | None = None
@@ -200,13 +205,14 @@ def _few(tx: Transaction, search: LeadFilter) -> list[str] | None:
 
     Otherwise the databases would look at all leads, newest first, to find a few old ones.
     """
+    most = MOST_IDS_OF_RARE_STATE + 1
     if search.quarantined:
-        lead_ids = list(tx.execute(FIND_QUARANTINED, {"most": FEW + 1}).scalars())
+        lead_ids = list(tx.execute(FIND_QUARANTINED, {"most": most}).scalars())
     elif search.state in ("waiting", "undeliverable", "dropped"):
-        lead_ids = list(tx.execute(FIND_IN_STATE, {"state": search.state, "most": FEW + 1}).scalars())
+        lead_ids = list(tx.execute(FIND_IN_STATE, {"state": search.state, "most": most}).scalars())
     else:
         return None
-    return list(dict.fromkeys(lead_ids)) if len(lead_ids) <= FEW else None
+    return list(dict.fromkeys(lead_ids)) if len(lead_ids) <= MOST_IDS_OF_RARE_STATE else None
 
 
 def _page(

@@ -318,10 +318,10 @@ def _give_keys(tx: Transaction, writes: Iterable[LeadWrite[Any]]) -> None:
 
 
 def _note_absent_keys(tx: Transaction, writes: Iterable[LeadWrite[Any]]) -> None:
-    """Finds in one round trip which idempotency keys and contact hashes of a dealer's writes no row has.
+    """Finds in one round trip which idempotency keys and contact hashes of a dealer's writes no row has (`look_for`).
 
-    `tx` notes them, so that later statements which look for them are not executed. A write that cannot make its keys is
-    left out.
+    Most are absent, because most leads are of new customers. The statements of the writes that look for an absent key
+    are then not executed. A write that cannot make its keys is left out.
     """
     sought: dict[Column[Any], list[bytes]] = {}
     for write in writes:

@@ -1,4 +1,4 @@
-"""Stores and reads leads, and all that is stored with one (docs/protocol.md#lead-submit).
+"""Stores and reads leads, and all that is stored with one (docs/protocol.md#lead-submit). `persons` finds them.
 
 A function that writes runs in a write of the `LeadWriter`: everything in one write is stored together or not at all.
 Records hold plain data. Customer data is encrypted before it is stored, and decrypted when it is read.
@@ -7,23 +7,20 @@ Records hold plain data. Customer data is encrypted before it is stored, and dec
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import cache
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-import msgspec
-from sqlalchemy import LargeBinary, bindparam, exists, insert, literal_column, select, tuple_
+from sqlalchemy import bindparam, insert, literal_column, select, tuple_
 
-from dealer_agent.leads.consent_events import GRANTED, WITHDRAWN, ConsentRecord
+from dealer_agent.leads.consent_events import ConsentRecord
 from dealer_agent.leads.records import LeadEvent, LeadRecord, StoredLead
 from dealer_agent.leads.statuses import REFUSED, WAITING, QuarantineState
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage.leads.prepared_statements import Prepared, Read, read_all, read_of_keys
 from dealer_agent.storage.privacy import consents
 from dealer_agent.storage.privacy.consents import grant, touch_lead
-from dealer_agent.storage.privacy.withdrawals import newest_leads_of_contact
 from dealer_agent.storage.schema import consent_events, lead_contacts, lead_events, leads, refusals
-from dealer_agent.storage.statements import of_dealer, of_lead, same_lead, shown_to_staff, upsert
+from dealer_agent.storage.statements import of_dealer, of_lead, shown_to_staff, upsert
 from dealer_agent.storage.transaction import Transaction
 
 ENCRYPTED = (leads.c.customer, leads.c.payload, leads.c.source_agent)
@@ -32,73 +29,6 @@ CONTACT, CONTACT_HASH = lead_contacts.c.contact, lead_contacts.c.contact_hash
 VEHICLE, VEHICLE_KEY = lead_contacts.c.vehicle, lead_contacts.c.vehicle_key
 NO_VEHICLE = b""
 """The `vehicle_key` of a lead that names no vehicle."""
-
-_OF_CONTACT = (of_dealer(lead_contacts), lead_contacts.c.contact_hash == bindparam("contact_hash"))
-
-# A contact that a duplicate brought has its lead's time, so that the window counts from the first.
-_DUPLICATE = (
-    select(lead_contacts.c.received_at, lead_contacts.c.lead_id)
-    .join_from(lead_contacts, leads)
-    .where(
-        *_OF_CONTACT,
-        lead_contacts.c.vehicle_key == bindparam("vehicle_key"),
-        lead_contacts.c.received_at >= bindparam("since"),
-        leads.c.erased_at.is_(None),
-    )
-    .order_by(lead_contacts.c.received_at, lead_contacts.c.lead_id)
-    .limit(1)
-)
-FIND_DUPLICATE = Prepared(_DUPLICATE)
-FIND_SHOWN = Prepared(_DUPLICATE.where(shown_to_staff(leads)))
-
-
-@cache
-def find_known(hashes: int) -> Prepared:
-    """A statement that finds a lead by any of `hashes` contact hashes: its parameters are `hash_0`, `hash_1`, ..."""
-    parameters = [bindparam(f"hash_{number}", type_=LargeBinary) for number in range(hashes)]
-    return Prepared(
-        select(lead_contacts.c.lead_id)
-        .where(of_dealer(lead_contacts), lead_contacts.c.contact_hash.in_(parameters))
-        .limit(1)
-    )
-
-
-FIND_NEWEST = Prepared(
-    select(lead_contacts.c.lead_id, lead_contacts.c.received_at)
-    .where(*_OF_CONTACT)
-    .order_by(lead_contacts.c.received_at.desc(), lead_contacts.c.lead_id.desc())
-    .limit(bindparam("most"))
-)
-
-MOST_HASHES = 500
-"""The most hashes in one statement: databases limit the number of parameters."""
-
-FIND_LEADS_OF = select(lead_contacts.c.lead_id, lead_contacts.c.received_at).where(
-    of_dealer(lead_contacts), lead_contacts.c.contact_hash.in_(bindparam("hashes", expanding=True))
-)
-
-NEWEST_LEADS = 50
-
-_withdrawal = consent_events.alias("withdrawal")
-_consent = consent_events.alias("consent")
-
-# `repeat_withdrawal_event` runs in the transaction that stores a consent, so both events have one time. Such an event
-# is left out: it does not show when the customer withdrew.
-FIND_WITHDRAWN = Prepared(
-    select(_withdrawal.c.channels)
-    .distinct()
-    .where(
-        of_dealer(_withdrawal),
-        _withdrawal.c.kind == WITHDRAWN,
-        _withdrawal.c.at >= bindparam("granted_at"),
-        _withdrawal.c.lead_id.in_(newest_leads_of_contact(NEWEST_LEADS)),
-        ~exists().where(
-            same_lead(_consent, _withdrawal),
-            _consent.c.kind == GRANTED,
-            _consent.c.at == _withdrawal.c.at,
-        ),
-    )
-)
 
 QUARANTINED = ("quarantine", "quarantined_at")
 NEW_LEAD = tuple(name for name in LeadRecord.__dataclass_fields__ if name not in (*QUARANTINED, "erased_at", "mark"))
@@ -188,74 +118,6 @@ def read_sender(tx: Transaction, lead_id: str) -> LeadSender | None:
     return next((LeadSender(*row) for row in READ_SENDER.read(tx, {"of_lead": lead_id})), None)
 
 
-def is_known(tx: Transaction, contacts: Iterable[str]) -> bool:
-    """Whether any lead has one of `contacts` (normalised). If not, the caller can leave out all other searches."""
-    hashes = hashes_of(tx, contacts)
-    if not hashes:
-        return False
-    return bool(
-        find_known(len(hashes)).read(
-            tx, {f"hash_{number}": contact_hash for number, contact_hash in enumerate(hashes)}, hashes
-        )
-    )
-
-
-def find_duplicate(
-    tx: Transaction, contacts: Iterable[str], vehicle_key: str | None, since: datetime, find: Prepared = FIND_DUPLICATE
-) -> str | None:
-    """The first lead since `since` with any of `contacts` and the same vehicle, or without a vehicle in both.
-
-    `contacts` are contact points (normalised) or senders. It never finds a lead whose customer is erased. With
-    FIND_SHOWN, it finds none that waits in quarantine or was refused there.
-    """
-    vehicle_keys = _vehicle_keys(tx, vehicle_key)
-    rows = [
-        row
-        for contact in contacts
-        # Both hashes of a row are made with one key.
-        for contact_hash, vehicle in zip(hashes_of(tx, [contact]), vehicle_keys, strict=True)
-        for row in find.read(tx, {"contact_hash": contact_hash, "vehicle_key": vehicle, "since": since}, [contact_hash])
-    ]
-    return min(rows)[1] if rows else None
-
-
-def find_leads_of(tx: Transaction, contacts: Iterable[str]) -> list[str]:
-    """All leads of a person, oldest first, by normalised contacts (`email:...`, `phone:...`) or by senders.
-
-    It also finds leads of which only the consent is left.
-    """
-    first_seen: dict[str, datetime] = {}
-    hashes = hashes_of(tx, contacts)
-    for first in range(0, len(hashes), MOST_HASHES):
-        for lead_id, at in tx.execute(FIND_LEADS_OF, {"hashes": hashes[first : first + MOST_HASHES]}):
-            first_seen[lead_id] = min(at, first_seen.get(lead_id, at))
-    return sorted(first_seen, key=lambda lead_id: (first_seen[lead_id], lead_id))
-
-
-def newest_leads_of(tx: Transaction, contacts: Iterable[str], most: int) -> dict[str, datetime]:
-    """The newest leads of each contact (a contact point or a sender), with their times.
-
-    Reads at most `most` rows for each hash, so that a person with thousands of leads costs no more than others.
-    """
-    times: dict[str, datetime] = {}
-    for contact_hash in hashes_of(tx, contacts):
-        times.update(FIND_NEWEST.read(tx, {"contact_hash": contact_hash, "most": most}, [contact_hash]))
-    return times
-
-
-def withdrawn_from(tx: Transaction, senders: Iterable[str], granted_at: datetime) -> frozenset[str]:
-    """The channels that a person withdrew at `granted_at` or later on one of a sender's NEWEST_LEADS leads.
-
-    `senders` are `leads.received_lead.sender_keys`. A sender without a withdrawn lead learns nothing.
-    """
-    return frozenset(
-        channel
-        for contact_hash in hashes_of(tx, senders)
-        for (channels,) in FIND_WITHDRAWN.read(tx, {"contact_hash": contact_hash, "granted_at": granted_at})
-        for channel in msgspec.json.decode(channels, type=list[str])
-    )
-
-
 def record_lead(
     tx: Transaction, lead: LeadRecord, consent: ConsentRecord, *, contacts: Sequence[str], vehicle_key: str | None
 ) -> None:
@@ -283,7 +145,7 @@ def record_lead(
 
 def record_contacts(tx: Transaction, lead: LeadRecord, contacts: Sequence[str], vehicle_key: str | None) -> None:
     """Lets later requests find a lead by these `contacts` too. A duplicate may add some."""
-    vehicle = None if vehicle_key is None else _vehicle_hash(vehicle_key)
+    vehicle = None if vehicle_key is None else vehicle_hash(vehicle_key)
     for row in contact_rows(tx, lead.lead_id, dict.fromkeys(contacts), vehicle, lead.received_at):
         ADD_CONTACT.add(tx, row, keys=[row["contact_hash"]])
 
@@ -371,18 +233,6 @@ def _lead(tx: Transaction, row: Any) -> LeadRecord:
     return LeadRecord(**values)
 
 
-def hashes_of(tx: Transaction, contacts: Iterable[str]) -> list[bytes]:
-    """The hash of each contact under each key of the keyring."""
-    return [contact_hash for contact in contacts for contact_hash in tx.hashes(contact, CONTACT_HASH)]
-
-
-def _vehicle_keys(tx: Transaction, vehicle_key: str | None) -> list[bytes]:
-    """The hash of a vehicle key under each key of the keyring, the active one first."""
-    if vehicle_key is None:
-        return [NO_VEHICLE] * len(tx.cipher.keyring.ids)
-    return tx.hashes(_vehicle_hash(vehicle_key).hex(), VEHICLE_KEY)
-
-
-def _vehicle_hash(vehicle_key: str) -> bytes:
+def vehicle_hash(vehicle_key: str) -> bytes:
     """The SHA-256 of a vehicle key, because a buyer may name a vehicle by a text of any length."""
     return sha256(vehicle_key.encode()).digest()

@@ -134,20 +134,21 @@ class DealerCiphers:
         return keyring
 
 
-def read_keyring(tx: Transaction, installation: Cipher) -> Keyring | None:
+def read_keyring(tx: Transaction, cipher_of_installation: Cipher) -> Keyring | None:
     """The dealer's keys; None if it has none. Raises KeyMissing and WrongKey if the installation's key does not fit."""
+    # In the order of their positions: after the permanent secret, the active key is the first.
     rows = READ_KEYS.read(tx, {})
     if not rows:
         return None
-    keys = {row.key_id: _decrypted(tx.dealer_id, row.key_id, row.wrapped, installation) for row in rows}
+    keys = {row.key_id: _decrypted(tx.dealer_id, row.key_id, row.wrapped, cipher_of_installation) for row in rows}
     permanent = keys.pop(PERMANENT, None)
     return Keyring(tuple(keys.items()), permanent)
 
 
-def _decrypted(dealer_id: str, key_id: str, wrapped: bytes, installation: Cipher) -> bytes:
+def _decrypted(dealer_id: str, key_id: str, wrapped: bytes, cipher_of_installation: Cipher) -> bytes:
     """A dealer's key, decrypted with a key of the installation. Raises KeyMissing and WrongKey."""
     try:
-        return installation.decrypt(wrapped, *_context(dealer_id, key_id))
+        return cipher_of_installation.decrypt(wrapped, *_context(dealer_id, key_id))
     except UnknownKey as problem:
         raise KeyMissing(
             f"the keys of the dealer {dealer_id} are encrypted with the installation's key {problem.key_id}, which "
@@ -187,7 +188,7 @@ def change_keyring(tx: Transaction, before: Sequence[str], keyring: Keyring) -> 
     Raises KeysChanged if the dealer has other keys, and KeyMissing or WrongKey if the installation's active key is
     missing or retired.
     """
-    installation = _lock_keys(tx)
+    cipher_of_installation = _lock_keys(tx)
     current = [row.key_id for row in READ_KEYS.read(tx, {}) if row.key_id != PERMANENT]
     if current != list(before):
         raise KeysChanged(f"another process has changed the keys of the dealer {tx.dealer_id}: try again")
@@ -199,7 +200,7 @@ def change_keyring(tx: Transaction, before: Sequence[str], keyring: Keyring) -> 
         if key_id in current:
             tx.execute(MOVE_KEY, {"of_key": key_id, "place": position})
         else:
-            wrapped = installation.encrypt(key, *_context(tx.dealer_id, key_id))
+            wrapped = cipher_of_installation.encrypt(key, *_context(tx.dealer_id, key_id))
             row = {"key_id": key_id, "position": position, "wrapped": wrapped, "created_at": tx.now}
             tx.execute(ADD_KEY, row)
     tx.execute(COUNT_CHANGE)

@@ -81,7 +81,7 @@ def reencrypt(store: Store, dealer_id: str, most: int) -> Iterator[int]:
     # A transaction may find nothing to do: an erasure may have been faster.
     yield from filter(None, values)
     with store.read(dealer_id) as tx:
-        used = keys_in_use(tx)
+        used = values_by_key(tx)
     with store.lock(dealer_id) as tx:
         tx.execute(END_USES, {"kept": list(used), "at": tx.now})
         tx.execute(DELETE_OTHER_PROOFS, {"kept": [*used, *active_keys(tx), PERMANENT]})
@@ -114,7 +114,7 @@ def _reencrypt_values(store: Store, dealer_id: str, most: int) -> Iterator[int]:
     yield done
 
 
-def keys_in_use(tx: Transaction) -> dict[str, int]:
+def values_by_key(tx: Transaction) -> dict[str, int]:
     """The number of the dealer's values that each key encrypts. Needs no key.
 
     For ALL_DEALERS: the number of keys of dealers that each key of the installation encrypts.
@@ -141,7 +141,7 @@ def delete_unused_keys(tx: Transaction) -> None:
 
     The proof of the permanent secret is deleted with the last of them. The caller holds the dealer's lock.
     """
-    used = list(keys_in_use(tx))
+    used = list(values_by_key(tx))
     parameters = {"kept": [*used, PERMANENT] if used else []}
     tx.execute(DELETE_OTHER_PROOFS, parameters)
     tx.execute(DELETE_OTHER_USES, parameters)

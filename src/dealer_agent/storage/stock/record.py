@@ -223,7 +223,10 @@ def stock_times(tx: Transaction, revision: int) -> StockTimes | None:
 
 
 def recorded_stock(tx: Transaction, revision: int, remember_days: int, at: datetime) -> Stock:
-    """The stock at a revision of the record, as `read_stock` read it at the time `at`. The same rules hold."""
+    """The stock at a revision of the record: what `read_stock` returned at the time `at`, when it was the current one.
+
+    The units that were sold earlier than `remember_days` before `at` are left out.
+    """
     times = stock_times(tx, revision)
     assert times is not None, "the record has the revision"
     sold_since = at - timedelta(days=remember_days)

@@ -448,6 +448,8 @@ def _make_tables_of_jobs() -> None:
 
 
 def _make_tables_of_console() -> None:
+    # The rows of people belong to the installation, so their `dealer_id` is that of its owner. `for_dealer` is the
+    # dealer for whom the person works.
     _table(
         "people",
         "person_id",

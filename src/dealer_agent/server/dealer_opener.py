@@ -35,11 +35,11 @@ from dealer_agent.protocol.card import CardFacts, CardIssuer, OfferTerms
 from dealer_agent.protocol.skill import ALL_SKILLS
 from dealer_agent.protocol.vocabulary import vocabularies_of
 from dealer_agent.server.access_tokens import AccessTokens
-from dealer_agent.server.challenges import audiences
 from dealer_agent.server.limits import DealerLimits, RateLimits
 from dealer_agent.server.metrics import WorkerMetrics
 from dealer_agent.server.service import RPC, Process, Service
 from dealer_agent.server.shared_limits import SharedLimits
+from dealer_agent.server.token_challenges import audiences
 from dealer_agent.server.tokens import TokenRegistry
 from dealer_agent.skills import dealer_of
 from dealer_agent.storage.agent_policies import read_policies
