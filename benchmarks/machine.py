@@ -1,4 +1,7 @@
-"""The conditions of a measurement: machine, load, versions, commit."""
+"""The conditions of a measurement: machine, load, versions, commit.
+
+`python -m benchmarks.machine` says which figures are old.
+"""
 
 import os
 import platform
@@ -7,8 +10,13 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
 
+from benchmarks import FIGURES
+
+MOST_COMMITS = 100
+"""Figures are old after so many commits."""
 TOLD = ("uvicorn", "uvloop", "httptools", "msgspec", "numpy", "a2a-sdk", "starlette", "duckdb", "polars")
 
 
@@ -69,3 +77,26 @@ def _first_line(*command: str) -> str:
     except FileNotFoundError:
         return ""
     return (run.stdout or run.stderr).partition("\n")[0].partition(" Copyright")[0].strip()
+
+
+def measured_commits() -> dict[str, str]:
+    """By part, the commit in which its figures were measured."""
+    parts = msgspec.json.decode(FIGURES.read_bytes())
+    return {name: part["circumstances"]["commit"].removesuffix("-dirty") for name, part in parts.items()}
+
+
+def old_figures() -> list[str]:
+    """A sentence for each part whose figures are older than MOST_COMMITS, or whose commit the history does not have."""
+    sentences = []
+    for name, commit in measured_commits().items():
+        counted = _first_line("git", "rev-list", "--count", f"{commit}..HEAD")
+        if not counted.isdigit():
+            sentences.append(f"{name}: measured in {commit}, which this history does not have")
+        elif int(counted) > MOST_COMMITS:
+            sentences.append(f"{name}: measured in {commit}, {counted} commits ago")
+    return sentences
+
+
+if __name__ == "__main__":
+    for sentence in old_figures():
+        print(f"{sentence}. Measure again: make bench BENCH_ARGS='--only {sentence.partition(':')[0]}'")
