@@ -1,4 +1,7 @@
-"""Runs the checks of `dealer-agent doctor`: all at once, each for a bounded time. A check that fails is a finding."""
+"""Runs checks of `dealer-agent doctor` at once, in a bounded time. `doctor` has the table of them.
+
+A check returns findings. If it raises an error, or takes too long, that is a finding too.
+"""
 
 import re
 import threading

@@ -154,6 +154,7 @@ def _problem_of(examined: Examined, dealer_id: str) -> tuple[str | None, bool]:
     """The first problem of one dealer in an installation, in short, and whether its newest file has warnings."""
     try:
         settings = OpenInstallation(examined.installation, examined.store).settings_of(dealer_id)
+        # Called only because it raises SettingsError for wrong channels and missing environment variables.
         channel_secrets(settings, examined.env)
         with examined.store.read(dealer_id, examined.now) as tx:
             newest, undeliverable = list_imports(tx, 1), list_deliveries(tx, 1, state="undeliverable")
