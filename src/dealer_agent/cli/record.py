@@ -150,7 +150,7 @@ def _moment(dealer: OpenDealer, text: str) -> datetime:
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=dealer.local(datetime.now(UTC)).tzinfo)
     if moment > datetime.now(UTC):
-        raise typer.BadParameter(f"{text} is in the future", param_hint="--at")
+        raise typer.BadParameter(f"{text} is in the future; give a time of the past", param_hint="--at")
     return moment
 
 
