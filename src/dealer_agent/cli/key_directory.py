@@ -181,10 +181,12 @@ def _check(origin: str, keys: Sequence[PrivateKey]) -> dict[str, Any]:
 
     received = anyio.run(_fetch, directory_url(origin))
     if received.status != 200:
-        redirect = (
-            " Dealers follow no redirect: serve the directory there itself." if received.status // 100 == 3 else ""
+        advice = (
+            "Dealers follow no redirect: serve the directory there itself."
+            if received.status // 100 == 3
+            else "Serve the directory there: dealer-agent keys directory KEY --as ORIGIN makes it."
         )
-        fail(f"{received.url} answered {received.status}, not 200.{redirect}")
+        fail(f"{received.url} answered {received.status}, not 200. {advice}")
     headers = [(name.lower(), value) for name, value in received.headers.raw]
     now = time.time()
     try:
@@ -207,7 +209,10 @@ def _report(origin: str, key_set: KeySet, published: int, signed_until: int | No
         fail(f"No key of {origin} is valid now: publish one whose nbf is past and whose exp is not.")
     ignored = published - len(rows)
     if ignored:
-        err.print(f"{counted(ignored, 'more key')} of the directory cannot be used for signatures.")
+        err.print(
+            f"{counted(ignored, 'more key')} of the directory cannot be used for signatures. Dealers accept keys of the"
+            " types Ed25519, P-256, P-384 and RSA."
+        )
     kept_seconds = round(key_set.expires_at - now)
     out.print(f"{origin} has {counted(len(rows), 'key')}. Dealers fetch the directory again after {kept_seconds} s.")
     until = None if signed_until is None else datetime.fromtimestamp(signed_until, UTC)

@@ -110,7 +110,7 @@ def run_checks(checks: Sequence[DoctorCheck], seconds: float) -> list[CheckResul
     ends = time.monotonic() + seconds
     for thread in threads:
         thread.join(max(0.0, ends - time.monotonic()))
-    advice = "run the command again; if there is none again, look at what the check reads: disk, database or network"
+    advice = "run the command again; if it has no result again, look at what the check reads: disk, database, network"
     late = [DoctorFinding("problem", f"no result within {seconds:g} s", advice)]
     return [
         CheckResult(check.name, *finding) for number, check in enumerate(checks) for finding in found.get(number, late)

@@ -121,7 +121,7 @@ def _check_dealers(examined: Examined) -> Iterator[DoctorFinding]:
     if not enabled:
         yield DoctorFinding("warning", "no dealer is enabled", "dealer-agent dealers add FILE")
     elif len(enabled) > MOST_DEALERS:
-        advice = "check the others with --dealer"
+        advice = "check each of the others: dealer-agent doctor --dealer ID"
         yield DoctorFinding(
             "warning", f"only the first {MOST_DEALERS:,} of {len(enabled):,} dealers were checked", advice
         )
