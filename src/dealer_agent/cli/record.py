@@ -109,7 +109,7 @@ def replies(dealer: OpenDealer, limit: Annotated[int, newest(MOST_REPLIES)] = 50
         },
         limited(recorded, limit),
         dealer.local,
-        empty="No replies are recorded. [record] replies = true records them.",
+        empty="No replies are recorded. To record them, write replies = true under [record] in dealer.toml.",
     )
 
 
