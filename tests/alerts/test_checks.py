@@ -78,7 +78,10 @@ def test_a_refused_file_causes_an_alert_until_another_one_is_imported(dealer: Wa
 
 
 def test_the_feeds_of_the_settings_are_told_by_their_names(dealer: Watched) -> None:
-    rows = [StoredFeed("vauto", "url", 48, b"1"), StoredFeed("trailers", "folder", 24, b"2")]
+    rows = [
+        StoredFeed("vauto", "url", late_hours=48, digest=b"1"),
+        StoredFeed("trailers", "folder", late_hours=24, digest=b"2"),
+    ]
     write_at(NOW, dealer.store, DEALER, put_feeds, rows)
     dealer.check(NOW + HOUR)
     assert dealer.mail.taken == []
@@ -95,7 +98,7 @@ def test_the_feeds_of_the_settings_are_told_by_their_names(dealer: Watched) -> N
 
 @pytest.mark.parametrize("state", ["refused", "failed"])
 def test_a_file_of_a_feed_that_is_refused_or_cannot_be_read_causes_an_alert(dealer: Watched, state: FileState) -> None:
-    write_at(NOW, dealer.store, DEALER, put_feeds, [StoredFeed("uploads", "upload", 48, b"1")])
+    write_at(NOW, dealer.store, DEALER, put_feeds, [StoredFeed("uploads", "upload", late_hours=48, digest=b"1")])
     dealer.settings = {"off": ("feed_failing",)}
     results: list[FileState] = ["imported", state, state, "unchanged"]
     for hour, result in enumerate(results):

@@ -306,7 +306,8 @@ max_shrink = 0.2
         ("[service]\nbody_limit_kib = 0", "line 8: service.body_limit_kib: 0 is too small; the least is 1"),
         ("[search]\ndefault_limit = 51", "line 8: search.default_limit: 51 is too large; write at most 50"),
         ("[search]\nlimit_cap = 1001", "line 8: search.limit_cap: 1001 is too large; write at most 1000"),
-        ("[search]\nlimit_cap = 10", "line 7: search.default_limit: 20 is more than limit_cap, 10"),
+        ("[search]\nlimit_cap = 10", "line 7: search.default_limit: 20 is more than limit_cap, 10; write a "
+         "default_limit of at most 10, or raise limit_cap"),
         ("[rate_limits]\nlead_submit = 'ten a minute'", "line 8: rate_limits.lead_submit: 'ten a minute' is not a rate "
          "limit; write it as '600/minute' or '10/minute; 100/day'"),
         ("[rate_limits]\nlead_submit = '0/minute'", "line 8: rate_limits.lead_submit: '0/minute' allows no request; to "

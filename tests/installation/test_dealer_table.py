@@ -134,7 +134,7 @@ def test_a_table_is_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(dealer_table, "MOST_DEALERS", 1)
     assert refusal(folder, TWO_DEALERS) == ["Error: dealers.csv: has more than 1 dealers: split it"]
     monkeypatch.setattr(dealer_table, "MOST_COLUMNS", 4)
-    assert refusal(folder, TWO_DEALERS) == ["Error: dealers.csv: has more than 4 columns"]
+    assert refusal(folder, TWO_DEALERS) == ["Error: dealers.csv: has more than 4 columns: leave some out"]
 
 
 def test_shared_settings_that_are_not_toml_are_refused_with_their_line(folder: Path) -> None:

@@ -292,7 +292,7 @@ def test_a_check_that_crashes_or_hangs_is_reported_as_a_problem() -> None:
         "hang",
         "problem",
         "no result within 0.1 s",
-        "run the command again; if there is none again, look at what the check reads: disk, database or network",
+        "run the command again; if it has no result again, look at what the check reads: disk, database, network",
     )
     checks = [DoctorCheck(run.__name__, run) for run in (crash, busy, no_file)]
     found = run_checks([*checks, DoctorCheck("fine", lambda: [DoctorFinding("ok", "in order")])], seconds=600)

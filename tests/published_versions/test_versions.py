@@ -354,7 +354,7 @@ def test_an_appointment_of_a_reply_has_four_members(buyer: Buyer, version: str, 
 
 @every_interface
 @pytest.mark.requirement("version-no-auth-required")
-def test_a_refused_token_is_a_plain_401(open_dealership: OpenDealership, version: str, interface: str) -> None:
+def test_a_missing_or_wrong_token_is_a_401(open_dealership: OpenDealership, version: str, interface: str) -> None:
     opened = open_dealership(f'[auth]\nmode = "bearer"\n[published_versions]\nserved = ["{version}"]\n')
     buyer = Buyer(opened, version, interface)
     for token in (None, "wrong"):

@@ -27,6 +27,7 @@ from dealer_agent.storage.deliveries.sent_deliveries import count_mails_before
 from dealer_agent.storage.leads.lead_write import WriteFunction
 from dealer_agent.storage.leads.stored_leads import get_lead
 from dealer_agent.storage.privacy.consents import verify_chain
+from dealer_agent.storage.privacy.event_chain import ChainReport
 from dealer_agent.storage.schema import metadata
 from dealer_agent.storage.transaction import Transaction
 
@@ -161,7 +162,7 @@ def test_the_same_consent_is_recorded_once(new_intake: OpenIntake) -> None:
     first = at.take(lead, NOW, token=None)["lead_id"]
     for minute in range(1, 4):
         assert at.take(lead, NOW + timedelta(minutes=minute), token=None)["lead_id"] == first
-    assert read(at.store, "ridgeline", verify_chain) == (1, 0, None, None)
+    assert read(at.store, "ridgeline", verify_chain) == ChainReport(rows=1, erased=0, first_broken=None, problem=None)
     stored = read(at.store, "ridgeline", get_lead, first)
     assert stored is not None
     assert stored.lead.used_at == NOW + timedelta(minutes=3)

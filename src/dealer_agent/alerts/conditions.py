@@ -107,7 +107,7 @@ CONDITIONS: dict[str, Condition] = {
             "lead_failed",
             "{amount} could not be stored, the last one at {since}. Their senders were asked to send again.",
             "No lead failed in the last hour.",
-            "The service's log has the error, as the event fault. Check the service:\ndealer-agent doctor",
+            "Look for the event `fault` in the service's log. Check the service:\ndealer-agent doctor",
             "A lead was answered with a status of 500 or higher.",
             "No lead failed for an hour.",
             unit=("lead", "leads"),

@@ -149,7 +149,8 @@ def _refusal(tx: Transaction, file: FeedFile, folder: Path) -> str:
 
 
 def _refusal_with_commands(name: str, findings: Sequence[FeedFinding], arguments: str) -> str:
-    """What the checks say of a refused file, and the commands that import it, or take the import before it back.
+    """What the checks found in a refused file, the command that imports it all the same, and the one that undoes the
+    import before it.
 
     `arguments` are those of `inventory import`, without the checks that are accepted.
     """
@@ -194,7 +195,7 @@ def observe_proxy(tx: Transaction) -> Seen:
 
 
 def observe_keys(tx: Transaction, settings: AlertSettings) -> Seen:
-    """Whether a copy of the active key is known. Without keys there is nothing to copy."""
+    """Whether an active key is older than `key_copy_days` and no copy of it was confirmed. False without keys."""
     confirmed, before = confirmed_copies(tx), tx.now - timedelta(days=settings.key_copy_days)
     active = [(key_id, use) for key_id, use in key_uses(tx).items() if use.state == "active"]
     found = [use.since for key_id, use in active if key_id not in confirmed and use.since <= before]

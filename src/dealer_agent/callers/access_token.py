@@ -74,7 +74,7 @@ class _Claims(Struct):
     scope: str | UnsetType = UNSET
 
 
-_NO_TOKEN = "The token is neither one of the dealer nor an access token as in RFC 9068."  # noqa: S105 - a sentence.
+_NO_TOKEN = "The token is neither one of the dealer nor an access token (RFC 9068): get one."  # noqa: S105 - a sentence
 _names = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _header, _claims = msgspec.json.Decoder(_Header), msgspec.json.Decoder(_Claims)
 
@@ -173,7 +173,10 @@ def read_token(text: str) -> UnverifiedToken:
     except (*NOT_DECODED, ValueError):
         raise TokenRefused(_NO_TOKEN) from None
     if not names.keys().isdisjoint(_REFUSED_HEADERS):
-        raise TokenRefused(f"The token has a header that is not accepted: {', '.join(sorted(_REFUSED_HEADERS))}.")
+        raise TokenRefused(
+            f"The token has a header that is not accepted ({', '.join(sorted(_REFUSED_HEADERS))}): the issuer must"
+            " leave it out."
+        )
     return token
 
 

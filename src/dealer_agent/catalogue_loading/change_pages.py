@@ -223,13 +223,13 @@ class _Comparison(NamedTuple):
 
     def _change(self, vehicle_id: str, old: Version | None, new: Version | None) -> bytes | None:
         """The JSON of what changed for buyers between two versions of a unit. None if nothing did."""
-        was = None if old is None else old.live
-        live = None if new is None else new.live
+        old_unit = None if old is None else old.live
+        new_unit = None if new is None else new.live
         name = msgspec.json.encode(vehicle_id)
-        if live is None:
-            return None if was is None else b'{"vehicle_id":%s,"change":"removed"}' % name
-        listing = self.target_lister.json(live)
-        if was is not None and self.base_lister is not None and self.base_lister.json(was) == listing:
+        if new_unit is None:
+            return None if old_unit is None else b'{"vehicle_id":%s,"change":"removed"}' % name
+        listing = self.target_lister.json(new_unit)
+        if old_unit is not None and self.base_lister is not None and self.base_lister.json(old_unit) == listing:
             return None
-        kind = b"added" if was is None else b"changed"
+        kind = b"added" if old_unit is None else b"changed"
         return b'{"vehicle_id":%s,"change":"%s","vehicle":%s}' % (name, kind, listing)

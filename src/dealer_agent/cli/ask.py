@@ -119,7 +119,7 @@ def search(
     """
     if everything:
         if limit or skip:
-            raise typer.BadParameter("--all goes without --limit and --skip.")
+            raise typer.BadParameter("--all gives all vehicles: leave out --limit and --skip.")
         vehicles, skipped = session.run(lambda agent: _all(agent, sort, session.given))
         _print_vehicles(vehicles, len(vehicles), 0)
         _print_skipped(skipped)

@@ -109,6 +109,9 @@ def restore(
     out.print(f"{target} is the {manifest.kind} as it was on {manifest.made_at:%Y-%m-%d %H:%M} UTC. All hashes agree.")
     if held_deliveries is not None:
         out.print(f"{held_deliveries:,} {'delivery' if held_deliveries == 1 else 'deliveries'} held.")
+        if held_deliveries:
+            dealer = " --dealer DEALER" if manifest.kind == "installation" else ""
+            out.print(f"To send them: dealer-agent deliveries retry --all{dealer} --dir {target}")
     else:
         err.print("When the service starts, it sends the deliveries that were waiting, also those sent since then.")
     if backup.keyring is None and manifest.keys:

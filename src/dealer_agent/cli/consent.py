@@ -43,6 +43,7 @@ from dealer_agent.storage.transaction import Transaction
 app = typer.Typer(no_args_is_help=True)
 
 
+_AFTER_DAMAGE = "Keep a copy of the database, and compare it with your backups"
 CHANNELS: tuple[Channel, ...] = get_args(Channel)
 
 
@@ -195,9 +196,9 @@ def verify(
             log = verify_accesses(tx, heads_by_chain["accesses"])
             differences = compare_withdrawals(tx) if report.first_broken is None else NO_DIFFERENCES
         if report.first_broken is not None:
-            fail(f"The consent record is broken at event {report.first_broken}: {report.problem}")
+            fail(f"The consent record is broken at event {report.first_broken}: {report.problem}. {_AFTER_DAMAGE}")
         if log.first_broken is not None:
-            fail(f"The access log is broken at entry {log.first_broken}: {log.problem}")
+            fail(f"The access log is broken at entry {log.first_broken}: {log.problem}. {_AFTER_DAMAGE}")
         if differences.words is not None and not restore:
             fail(f"The events of the consent record are whole, but {differences.words}: type {RESTORE_COMMAND}")
         if differences.words is not None:

@@ -168,7 +168,12 @@ def edit(
     ] = None,
     expected: Annotated[
         int | None,
-        typer.Option("--number", min=1, help="Refuse unless these settings are current. Default: those now current."),
+        typer.Option(
+            "--number",
+            min=1,
+            help="The number of the settings that you have edited, from `dealers history`. If newer ones were stored"
+            " meanwhile, nothing is changed. Default: the number when the command begins.",
+        ),
     ] = None,
     listed: Annotated[
         bool | None, typer.Option("--listed/--unlisted", help="Whether the public list of dealers shows this dealer.")

@@ -81,6 +81,7 @@ def show(
         "tries": record.attempts,
         "next_try": dealer.local(record.due_at, record.rooftop) if record.state == "waiting" else None,
         "settled": dealer.local(record.settled_at, record.rooftop),
+        # For a mail to the customer, `event_id` is the id of the appointment (`mail_to_customer`).
         "appointment" if record.kind in TO_CUSTOMER else "because_of": record.event_id,
         "problem": record.problem,
     }

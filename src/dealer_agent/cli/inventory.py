@@ -383,7 +383,7 @@ def _show_outcome(report: "ImportReport", dealer: Profile, *, dry_run: bool) -> 
     if placement is not None and placement.without_rooftop and (placement.unknown or len(dealer.rooftops) > 1):
         units = "unit names" if placement.without_rooftop == 1 else "units name"
         names = ", ".join(map(plain, placement.unknown))
-        named = f" The file says: {names}. Put such names into a rooftop's feed_ids." if names else ""
+        named = f" The file says: {names}. Put such names into feed_ids of a rooftop in dealer.toml." if names else ""
         where = f"no rooftop of dealer.toml and went to {placement.default}"
         out.print(f"\n{placement.without_rooftop} {units} {where}.{named}")
     meaning = {

@@ -147,7 +147,8 @@ def _publish(keys: Sequence[PrivateKey], origin: str, folder: Path | None, days:
             (folder / name).write_bytes(text)
             files[name] = str(folder / name)
         out.print(f"Written to {folder}: {', '.join(files)}.")
-        out.print("Include nginx.conf in the `server` of your origin, or import Caddyfile in its site. Then reload it.")
+        out.print("Include nginx.conf in the `server` of your origin, or import Caddyfile in its site.")
+        out.print("Then reload the web server.")
     err.print(f"The signature of the directory ends at {local(until)}: repeat the command before that.")
     err.print(f"To test what is published: dealer-agent keys directory --check {origin}")
     return {
@@ -180,10 +181,12 @@ def _check(origin: str, keys: Sequence[PrivateKey]) -> dict[str, Any]:
 
     received = anyio.run(_fetch, directory_url(origin))
     if received.status != 200:
-        redirect = (
-            " Dealers follow no redirect: serve the directory there itself." if received.status // 100 == 3 else ""
+        advice = (
+            "Dealers follow no redirect: serve the directory there itself."
+            if received.status // 100 == 3
+            else "Serve the directory there: dealer-agent keys directory KEY --as ORIGIN makes it."
         )
-        fail(f"{received.url} answered {received.status}, not 200.{redirect}")
+        fail(f"{received.url} answered {received.status}, not 200. {advice}")
     headers = [(name.lower(), value) for name, value in received.headers.raw]
     now = time.time()
     try:
@@ -192,7 +195,7 @@ def _check(origin: str, keys: Sequence[PrivateKey]) -> dict[str, Any]:
         fail(f"{received.url}: {plain(str(refused))}.")
     unpublished = [each.thumbprint for each in keys if each.thumbprint not in key_set.keys]
     if unpublished:
-        fail(f"{received.url} does not have the key {', '.join(unpublished)}: publish it.")
+        fail(f"{received.url} does not have the key {', '.join(unpublished)}: publish the directory again.")
     return _report(origin, key_set, len(read_jwks(received.body)), _signed_until(Fields(headers, MAX_BYTES)), now)
 
 
@@ -203,12 +206,15 @@ def _report(origin: str, key_set: KeySet, published: int, signed_until: int | No
         rows.append({"thumbprint": each.thumbprint, "algorithm": each.algorithm, "valid_now": each.is_valid_at(now)})
         out.print(f"{each.thumbprint}  {each.algorithm}{'' if each.is_valid_at(now) else '  not valid now'}")
     if not any(row["valid_now"] for row in rows):
-        fail(f"No key of {origin} is valid now: see their members nbf and exp.")
+        fail(f"No key of {origin} is valid now: publish one whose nbf is past and whose exp is not.")
     ignored = published - len(rows)
     if ignored:
-        err.print(f"{counted(ignored, 'more key')} of the directory cannot be used for signatures.")
+        err.print(
+            f"{counted(ignored, 'more key')} of the directory cannot be used for signatures. Dealers accept keys of the"
+            " types Ed25519, P-256, P-384 and RSA."
+        )
     kept_seconds = round(key_set.expires_at - now)
-    out.print(f"{origin} has {counted(len(rows), 'key')}. Dealers fetch it again after {kept_seconds} s.")
+    out.print(f"{origin} has {counted(len(rows), 'key')}. Dealers fetch the directory again after {kept_seconds} s.")
     until = None if signed_until is None else datetime.fromtimestamp(signed_until, UTC)
     out.print("The directory is not signed." if until is None else f"The directory is signed until {local(until)}.")
     return {

@@ -54,7 +54,10 @@ def create(
         return {"variable": KEYS_VARIABLE, "value": value}
     owner = find_served(folder)
     if from_environment(os.environ):
-        fail(f"{KEYS_VARIABLE} is set and takes precedence over a file: keys create --print shows a key for it")
+        fail(
+            f"{KEYS_VARIABLE} is set and takes precedence over a file: dealer-agent keys create --print shows a key for"
+            " it"
+        )
     if owner.cipher is not None:
         fail(f"{owner.folder / KEY_FILE_NAME} exists already: dealer-agent keys rotate replaces the key")
     drop_lost_key(owner.database_url, owner_of(owner))

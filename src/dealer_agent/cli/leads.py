@@ -104,7 +104,9 @@ def list_(
     agent: Annotated[
         str | None,
         typer.Option(
-            metavar="AGENT", callback=_caller, help="Only leads of this agent, from `agents list`, or of anonymous."
+            metavar="AGENT",
+            callback=_caller,
+            help="Only leads of this agent: its identity as `agents list` shows it, or `anonymous`.",
         ),
     ] = None,
 ) -> Table:

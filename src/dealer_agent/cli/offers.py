@@ -91,7 +91,7 @@ def end(
 ) -> dict[str, Any]:
     """End a hold, also one that you refuse. The agent learns it when it asks for the status."""
     if len(reason) > LONGEST_REASON:
-        raise typer.BadParameter(f"the reason has more than {LONGEST_REASON} characters")
+        raise typer.BadParameter(f"the reason has {len(reason)} characters; write at most {LONGEST_REASON}")
     return _change(dealer, lambda tx: end_hold(tx, hold_id, reason))
 
 
@@ -134,7 +134,7 @@ def _kid_by_file(quote: dict[str, Any], keys: Path) -> str:
     try:
         key_set = msgspec.json.decode(keys.read_bytes(), type=dict[str, Any])
     except ValueError as error:
-        fail(f"{keys} is not a JSON Web Key Set: {error}")
+        fail(f"{keys} is not a JSON Web Key Set: {error}. Fetch it again, or give --from instead")
     return verify_quote(quote, key_set)
 
 

@@ -102,7 +102,10 @@ def find_settings(folder: DealerFolder) -> Settings:
             err.print(f"Using the dealer in {path}", style="dim")
     settings = load_settings(path, os.environ)
     if folder.dealer_id not in (None, settings.dealer.id):
-        raise typer.BadParameter(f"the dealer in {path} is {settings.dealer.id}", param_hint="--dealer")
+        raise typer.BadParameter(
+            f"the dealer in {path} is {settings.dealer.id}; leave out --dealer, or name another folder with --dir",
+            param_hint="--dealer",
+        )
     return settings
 
 

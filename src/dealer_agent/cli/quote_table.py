@@ -12,7 +12,10 @@ def quote_table(quote: Quote, valid_until: str, note: str) -> Table:
         for line in quote.lines
     ]
     currency = plain(quote.currency)
-    notes = [f"The price of {amount(quote.price)} {currency} is valid until {valid_until}."]
+    notes = [
+        f"The vehicle's price of {amount(quote.price)} {currency} (without the other lines) is valid until"
+        f" {valid_until}."
+    ]
     if quote.missing:
         notes.append(f"Not in the total: {', '.join(plain(each) for each in quote.missing)}.")
     return Table(

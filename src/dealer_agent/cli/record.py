@@ -109,7 +109,7 @@ def replies(dealer: OpenDealer, limit: Annotated[int, newest(MOST_REPLIES)] = 50
         },
         limited(recorded, limit),
         dealer.local,
-        empty="No replies are recorded. [record] replies = true records them.",
+        empty="No replies are recorded. To record them, write replies = true under [record] in dealer.toml.",
     )
 
 
@@ -150,7 +150,7 @@ def _moment(dealer: OpenDealer, text: str) -> datetime:
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=dealer.local(datetime.now(UTC)).tzinfo)
     if moment > datetime.now(UTC):
-        raise typer.BadParameter(f"{text} is in the future", param_hint="--at")
+        raise typer.BadParameter(f"{text} is in the future; give a time of the past", param_hint="--at")
     return moment
 
 

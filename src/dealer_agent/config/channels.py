@@ -106,7 +106,10 @@ def _timeout_problems(settings: Settings, seconds: int, path: Path) -> Iterator[
     """A timeout must end before the lease of the delivery."""
     lease = settings.delivery.lease_seconds
     if lease < seconds + LEAST_LEASE_MARGIN_SECONDS:
-        message = f"{seconds} is too long for lease_seconds, {lease}, of [delivery]: another worker would send it too"
+        message = (
+            f"{seconds} is too long for lease_seconds, {lease}, of [delivery]: another worker would send it too; write"
+            f" at most {lease - LEAST_LEASE_MARGIN_SECONDS}, or raise lease_seconds"
+        )
         yield Problem(path, message)
 
 

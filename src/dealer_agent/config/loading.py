@@ -120,7 +120,7 @@ def read_text(path: Path) -> str:
     except NotADirectoryError:
         problem = f"{path.parent} is not a folder; name the folder of {name} with --dir"
     except IsADirectoryError:
-        problem = f"{path} is a folder and must be a file"
+        problem = f"{path} is a folder and must be a file; move the folder away"
     except PermissionError:
         problem = f"this user may not read {path}; run the command as the user who owns it"
     except UnicodeDecodeError as error:

@@ -90,7 +90,10 @@ def default_is_within_cap(search: Any) -> Iterator[Problem]:
     defaults = {"default_limit": SearchSettings().default_limit, "limit_cap": SearchSettings().limit_cap}
     match defaults | search:
         case {"default_limit": int(default), "limit_cap": int(cap)} if default > cap:
-            yield Problem(("default_limit",), f"{default} is more than limit_cap, {cap}")
+            yield Problem(
+                ("default_limit",),
+                f"{default} is more than limit_cap, {cap}; write a default_limit of at most {cap}, or raise limit_cap",
+            )
 
 
 def versions_differ(versions: Any) -> Iterator[Problem]:

@@ -94,9 +94,9 @@ class Cipher:
         return True
 
     def pinned(self) -> "Cipher":
-        """A cipher with these keys. It keeps them while another thread refreshes this one.
+        """A copy that keeps its keys while another thread refreshes this cipher.
 
-        Refreshing it refreshes this one too.
+        `refresh` of the copy refreshes this cipher too, and then takes its keys.
         """
 
         def reload() -> Keyring:

@@ -52,7 +52,10 @@ class JobDealer(Struct, frozen=True):
 def words_of(problem: Exception) -> str:
     """What to tell a person about one of the errors TEMPORARY."""
     if isinstance(problem, OSError):
-        return f"the file cannot be read, or there is no space for temporary files: {problem.strerror}"
+        return (
+            f"the file cannot be read, or there is no space for temporary files: {problem.strerror}; look at the disk"
+            " of this machine"
+        )
     return str(problem)
 
 

@@ -70,11 +70,11 @@ class PublicKey:
                 case rsa.RSAPublicKey():
                     self.key.verify(signature, text, _PSS, hashes.SHA512())
                 case _:
-                    of = _CURVES[_curve_name(self.key)]
-                    if len(signature) != 2 * of.size:
+                    curve = _CURVES[_curve_name(self.key)]
+                    if len(signature) != 2 * curve.size:
                         return False
-                    r, s = (int.from_bytes(half) for half in (signature[: of.size], signature[of.size :]))
-                    self.key.verify(encode_dss_signature(r, s), text, ec.ECDSA(of.hash))
+                    r, s = (int.from_bytes(half) for half in (signature[: curve.size], signature[curve.size :]))
+                    self.key.verify(encode_dss_signature(r, s), text, ec.ECDSA(curve.hash))
         except InvalidSignature:
             return False
         return True
@@ -101,9 +101,9 @@ class PrivateKey:
             case rsa.RSAPrivateKey():
                 return self.key.sign(text, _PSS, hashes.SHA512())
             case _:
-                of = _CURVES[_curve_name(self.key)]
-                r, s = decode_dss_signature(self.key.sign(text, ec.ECDSA(of.hash)))
-                return r.to_bytes(of.size) + s.to_bytes(of.size)
+                curve = _CURVES[_curve_name(self.key)]
+                r, s = decode_dss_signature(self.key.sign(text, ec.ECDSA(curve.hash)))
+                return r.to_bytes(curve.size) + s.to_bytes(curve.size)
 
 
 def thumbprint_of(jwk: Mapping[str, Any]) -> str:
@@ -174,8 +174,8 @@ def private_key_of(key: object) -> PrivateKey:
                 "y": encode(numbers.y.to_bytes(size)),
             }
         case rsa.RSAPrivateKey():
-            of = key.public_key().public_numbers()
-            jwk = {"kty": "RSA", "n": encode(_shortest(of.n)), "e": encode(_shortest(of.e))}
+            rsa_numbers = key.public_key().public_numbers()
+            jwk = {"kty": "RSA", "n": encode(_shortest(rsa_numbers.n)), "e": encode(_shortest(rsa_numbers.e))}
         case _:
             raise KeyRefused("has a type that is not supported: use an Ed25519, P-256, P-384 or RSA key")
     public = read_public_key(jwk)
@@ -203,14 +203,14 @@ def _public_key(jwk: Mapping[str, Any]) -> tuple[str, tuple[str, ...], _Public]:
             raise KeyRefused("has a curve that is not supported: use Ed25519")
         return "ed25519", _ED25519_NAMES, ed25519.Ed25519PublicKey.from_public_bytes(decode(jwk["x"]))
     if jwk["kty"] == "EC":
-        of = _CURVES.get(jwk["crv"])
-        if of is None:
+        curve = _CURVES.get(jwk["crv"])
+        if curve is None:
             raise KeyRefused(_OTHER_CURVE)
         x, y = decode(jwk["x"]), decode(jwk["y"])
-        if not len(x) == len(y) == of.size:
+        if not len(x) == len(y) == curve.size:
             raise KeyRefused("has a coordinate of another length than its curve: write it with all its leading zeros")
-        key = ec.EllipticCurvePublicNumbers(int.from_bytes(x), int.from_bytes(y), of.curve).public_key()
-        return of.algorithm, (of.algorithm, of.jose), key
+        key = ec.EllipticCurvePublicNumbers(int.from_bytes(x), int.from_bytes(y), curve.curve).public_key()
+        return curve.algorithm, (curve.algorithm, curve.jose), key
     n, e = int.from_bytes(decode(jwk["n"])), int.from_bytes(decode(jwk["e"]))
     if not (SHORTEST_RSA_BITS <= n.bit_length() <= LONGEST_RSA_BITS and 3 <= e < LARGEST_RSA_EXPONENT):
         raise KeyRefused(

@@ -247,7 +247,11 @@ class LeadContent:
     def added_by(
         self, message: str | UnsetType, customer: Customer, trade_in: dict[str, Any] | None, *, may_replace: bool
     ) -> Addition:
-        """What a request adds. Unless it `may_replace`, it changes neither the customer nor an existing trade-in."""
+        """What a request with this message, customer and trade-in adds to the lead.
+
+        Unless it `may_replace`, it changes neither the customer nor an existing trade-in. A message that is the same as
+        the last one adds nothing.
+        """
         addition = Addition()
         if message and message not in self.messages[-1:]:
             addition.message = message

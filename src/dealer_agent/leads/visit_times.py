@@ -113,7 +113,7 @@ def requested_times(appointment: Appointment, plan: VisitPlan) -> RequestedTimes
 
 
 def choose_time(asked: RequestedTimes, plan: VisitPlan, busy: BusyQuarters, now: datetime) -> TimeChoice:
-    """The earliest free visit in the windows, or exactly `at`, else the three nearest free ones.
+    """The earliest free visit in the windows, or exactly `asked.at`, else the three nearest free ones.
 
     Looks up only the quarters of `bookable_span` in `busy`.
     """

@@ -154,5 +154,6 @@ def _example(tool: Tool, pointer: str, received: object) -> str | None:
     wanted = dict(_members(tool.input_schema, "")).get(pointer, {}).get("type")
     if wanted == "array" and isinstance(received, str):
         return json.dumps([received], ensure_ascii=False)
+    # "$25,000" becomes 25000.
     digits = re.sub(r"\D", "", received) if isinstance(received, str) else ""
     return digits[:_LONGEST] if wanted == "integer" and digits else None

@@ -149,7 +149,7 @@ def change_policy(owner: PolicyOwner, agent: str, policy: Policy | None, *, by: 
     """
     with owner.store.write(owner.id) as tx:
         if policy is None and agent not in read_policies(tx):
-            raise OperationError(f"{agent} has no policy of its own here")
+            raise OperationError(f"{agent} has no policy of its own here; see dealer-agent agents list")
         set_policy(tx, agent, policy, actor=by, reason=reason)
     return read_policy_book(owner).source_of(agent)
 

@@ -1,4 +1,7 @@
-"""Runs the checks of `dealer-agent doctor`: all at once, each for a bounded time. A check that fails is a finding."""
+"""Runs checks of `dealer-agent doctor` at once, in a bounded time. `doctor` has the table of them.
+
+A check returns findings. If it raises an error, or takes too long, that is a finding too.
+"""
 
 import re
 import threading
@@ -107,7 +110,7 @@ def run_checks(checks: Sequence[DoctorCheck], seconds: float) -> list[CheckResul
     ends = time.monotonic() + seconds
     for thread in threads:
         thread.join(max(0.0, ends - time.monotonic()))
-    advice = "run the command again; if there is none again, look at what the check reads: disk, database or network"
+    advice = "run the command again; if it has no result again, look at what the check reads: disk, database, network"
     late = [DoctorFinding("problem", f"no result within {seconds:g} s", advice)]
     return [
         CheckResult(check.name, *finding) for number, check in enumerate(checks) for finding in found.get(number, late)

@@ -166,7 +166,7 @@ def _rows(table: Path) -> Iterator[tuple[int, list[str]]]:
 def _columns(table: Path, header: Sequence[str]) -> list[_Column]:
     """The settings that the header of the table names. Raises SettingsError."""
     if len(header) > MOST_COLUMNS:
-        raise SettingsError(f"{table.name}: has more than {MOST_COLUMNS} columns")
+        raise SettingsError(f"{table.name}: has more than {MOST_COLUMNS} columns: leave some out")
     columns: list[_Column] = []
     for path in header:
         found = None if path == HOSTS else find_setting(path)

@@ -121,7 +121,7 @@ def _check_dealers(examined: Examined) -> Iterator[DoctorFinding]:
     if not enabled:
         yield DoctorFinding("warning", "no dealer is enabled", "dealer-agent dealers add FILE")
     elif len(enabled) > MOST_DEALERS:
-        advice = "check the others with --dealer"
+        advice = "check each of the others: dealer-agent doctor --dealer ID"
         yield DoctorFinding(
             "warning", f"only the first {MOST_DEALERS:,} of {len(enabled):,} dealers were checked", advice
         )
@@ -154,6 +154,7 @@ def _problem_of(examined: Examined, dealer_id: str) -> tuple[str | None, bool]:
     """The first problem of one dealer in an installation, in short, and whether its newest file has warnings."""
     try:
         settings = OpenInstallation(examined.installation, examined.store).settings_of(dealer_id)
+        # Called only because it raises SettingsError for wrong channels and missing environment variables.
         channel_secrets(settings, examined.env)
         with examined.store.read(dealer_id, examined.now) as tx:
             newest, undeliverable = list_imports(tx, 1), list_deliveries(tx, 1, state="undeliverable")

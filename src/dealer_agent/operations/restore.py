@@ -46,7 +46,7 @@ from dealer_agent.storage.schema import FIRST_SCHEMA_VERSION, SCHEMA_VERSION, ou
 from dealer_agent.storage.transaction import OneCipher, Transaction
 
 UNFINISHED = ".unfinished"
-HELD = "held after a restore: `dealer-agent deliveries retry` sends it"
+HELD = "held after a restore: `dealer-agent deliveries retry` with its id, or with --all, sends it"
 HOST_KEY_BEGIN = b"-----BEGIN OPENSSH PRIVATE KEY-----"
 MAX_GROWTH = {"sqlite": 3, "postgresql": 1}
 """The free disk space that a restore needs, as a multiple of the backup: its files, the database, and its log."""

@@ -51,5 +51,5 @@ def end_token(dealer: OpenDealer, token_id: str) -> datetime:
     """Revokes a token for ever, and returns when. Raises OperationError if there is no such active token."""
     with dealer.write() as tx:
         if not revoke_token(tx, token_id):
-            raise OperationError(f"There is no active token {token_id}")
+            raise OperationError(f"There is no active token {token_id}; see dealer-agent tokens list")
     return tx.now

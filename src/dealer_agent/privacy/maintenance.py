@@ -51,10 +51,14 @@ class Maintenance:
         )
 
     async def _delete_old_data(self, job: Job) -> Next:
-        """Deletes what is older than the dealer's settings allow."""
+        """Deletes what is older than the dealer's settings allow.
+
+        `dispose` erases customers. `purge` deletes refusals, accesses, counts and the responses stored for idempotency
+        keys. `prune_record` and `prune_replies` delete what is recorded of old stock and replies.
+        """
         settings, store = await asyncio.to_thread(self.opened.settings_of, job.dealer_id), self.opened.store
-        kept, now = settings.dealer.privacy, job.now
-        await asyncio.to_thread(partial(purge, store, job.dealer_id, now=now, **purge_before(kept, now)))
+        privacy, now = settings.dealer.privacy, job.now
+        await asyncio.to_thread(partial(purge, store, job.dealer_id, now=now, **purge_before(privacy, now)))
         await asyncio.to_thread(
             partial(
                 prune_record,
@@ -69,7 +73,7 @@ class Maintenance:
             partial(prune_replies, store, job.dealer_id, now=now, keep_days=settings.record.keep_days)
         )
         await asyncio.to_thread(delete_old_staged, settings.folder, now)
-        done = await asyncio.to_thread(partial(dispose, store, job.dealer_id, now=now, **erase_before(kept, now)))
+        done = await asyncio.to_thread(partial(dispose, store, job.dealer_id, now=now, **erase_before(privacy, now)))
         await asyncio.to_thread(self._delete_old_offers, job.dealer_id, now)
         if any(done):
             log.info("old customer data forgotten", leads=done.leads, consents=done.consents)

@@ -1,4 +1,4 @@
-"""Decides whose an access token of an issuer is (docs/protocol.md#issued-tokens).
+"""Finds the caller that an access token of an issuer proves (docs/protocol.md#issued-tokens).
 
 A verified token is kept until it expires, so a repeated one costs a hash and a look-up. It is verified again when the
 key set of its issuer or the settings of the dealer have changed.
@@ -91,7 +91,10 @@ class AccessTokens:
         token = read_token(text)
         trusted = self._issuers.get(token.issuer)
         if trusted is None:
-            raise TokenRefused("The dealer does not trust the issuer of the token.")
+            raise TokenRefused(
+                "The dealer does not trust the issuer of the token: get one from an issuer that its metadata (RFC 9728)"
+                " names."
+            )
         issuer, source = trusted
         keys = self._find(source)
         if keys is None or self._known is None:

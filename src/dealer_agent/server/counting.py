@@ -284,7 +284,10 @@ class Counting:
             self._check_price(catalogues)
 
     def _check_price(self, catalogues: dict[str, Catalogue | None]) -> None:
-        """Analyses one search of the dealer that has waited longest. It is a pass over the stock, so it is seldom."""
+        """Counts the units that one search misses because of its price limits, for the dealer that has waited longest.
+
+        This reads the whole stock, so each call does it for only one search.
+        """
         dealer_id = next(iter(self._to_check), None)
         if dealer_id is None:
             return

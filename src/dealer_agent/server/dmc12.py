@@ -31,7 +31,7 @@ from dealer_agent.server.mcp import (
     read_message,
     serve_once,
     with_headers,
-    wrong_origin,
+    wrong_host_or_origin,
 )
 from dealer_agent.server.service import Service
 from dealer_agent.server.token_challenges import challenge
@@ -135,7 +135,7 @@ class Dmc12Mcp:
             raise HTTPException(405, headers={"Allow": "POST"})
         origin = dict(scope["headers"]).get(b"origin")
         respond = with_headers(send, origin)
-        if (problem := wrong_origin(service, scope, origin)) is not None:
+        if (problem := wrong_host_or_origin(service, scope, origin)) is not None:
             await problem(scope, receive, send)
             return
         try:

@@ -115,7 +115,7 @@ class McpEndpoint:
             raise HTTPException(405, headers={"Allow": "POST"})
         respond = with_headers(send, fields.get(b"origin"))
         try:
-            problem = wrong_origin(service, scope, fields.get(b"origin"))
+            problem = wrong_host_or_origin(service, scope, fields.get(b"origin"))
             if problem is not None:
                 await problem(scope, receive, send)
             elif resumes:
@@ -264,7 +264,9 @@ async def _find_caller(scope: Scope, body: bytes = b"") -> None:
     if service.settings.auth.issuers or not outer.fields.keys().isdisjoint(_PROOFS):
         await pass_guards((*CALLER_GUARDS, check_digest), outer)
     if outer.signature is not None and not body:
-        # A GET has no body to cover. The call of the stream that it continues is sealed for its caller.
+        # A GET continues a stream that broke (`mcp_questions`). It has no body, so its signature may have no
+        # content-digest, and a lead would be refused as not covered. The call comes from the event id, which the
+        # service encrypted for the session. So the empty body counts as covered.
         outer.signature = outer.signature._replace(content_digest=content_digest(b""))
 
 
@@ -416,12 +418,13 @@ def _price_lines(service: Service, data: Mapping[str, Any], zip_code: str | None
     return () if priced is None else tuple(tool_lines(priced))
 
 
-def wrong_origin(service: Service, scope: Scope, origin: bytes | None) -> Response | None:
+def wrong_host_or_origin(service: Service, scope: Scope, origin: bytes | None) -> Response | None:
     """The refusal of a wrong Host or Origin. With DNS rebinding, a page could otherwise reach a private service."""
     addresses: Addresses = scope["dealers"].addresses
     name = host_name(host_of(scope).decode("latin-1"))
     mcp = service.settings.mcp
-    # Behind a TLS proxy this may be any host: a rebound name has no certificate there.
+    # `public` is `public_url`. Without it, behind a trusted TLS proxy, it is the Host that the client sent. That is
+    # safe: a page on a rebound name cannot reach the proxy, because the proxy has no certificate for the name.
     public = urlsplit(at_public_address(service, scope).card.http_json_url)
     is_local = _is_loopback(name)
     # A name can be rebound to this machine. An IP address cannot.

@@ -29,7 +29,9 @@ def connection_limit(wanted: int) -> int:
 
 
 class OpenConnections:
-    """Admits up to `most` connections and `most_per_address`, and closes those that are idle or stalled too long.
+    """Admits up to `most` connections, and up to `most_per_address` of one IP address.
+
+    Closes those that are idle longer than `keep_alive_seconds`, or stalled too long.
 
     `memory` counts the bytes of requests, and `unread_responses` those of responses that clients have not read.
     """

@@ -84,7 +84,12 @@ class Changes:
     _seen: dict[str, ChangeCounters] = field(default_factory=dict)
 
     def read(self) -> dict[str, ChangeCounters]:
-        """The revisions by dealer. The first call returns those of all dealers. Raises StorageError."""
+        """The revisions by dealer. The first call returns those of all dealers. Raises StorageError.
+
+        Later calls return those that changed. They read changes again that are up to USUAL_TRANSACTION older than the
+        newest one seen: a transaction may commit such a change late. The counters seen must add up to the count of all
+        changes, else everything is read. The only dealer of a folder is returned by each call.
+        """
         only = self.opened.installation.only
         if only is not None:
             with self.opened.store.read(only.dealer.id) as tx:

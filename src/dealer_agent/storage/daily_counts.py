@@ -144,7 +144,10 @@ def first_day(tx: Transaction) -> date | None:
 
 
 def delete_oldest(tx: Transaction, before: date) -> bool:
-    """Deletes the counts of one subject on the oldest day before `before`. Returns whether there were any."""
+    """Deletes the counts of one subject on the oldest day, if that day is before `before`. Returns whether it was.
+
+    One subject of a day at a time, so that no transaction is long. Call it until it returns False.
+    """
     oldest = tx.execute(FIND_OLDEST, {"before": before.isoformat()}).one_or_none()
     if oldest is None:
         return False

@@ -133,17 +133,17 @@ def begin_transaction(connection: Connection, statements: str, dealer_id: str | 
     return int(result.ntuples)
 
 
-def must_choose(connection: Connection, dealer_id: str) -> bool:
+def must_set_dealer(connection: Connection, dealer_id: str) -> bool:
     """Whether the transaction must set this dealer before its next statement."""
     return connection.dialect.name == "postgresql" and connection.info.get(_DEALER) != dealer_id
 
 
-def choose_dealer(connection: Connection, dealer_id: str) -> None:
+def set_dealer(connection: Connection, dealer_id: str) -> None:
     """Sets the dealer of the statements that follow, unless it is set. Raises StorageError.
 
     Only transactions of the lead writer have several dealers. Within a pipeline it costs no round trip.
     """
-    if not must_choose(connection, dealer_id):
+    if not must_set_dealer(connection, dealer_id):
         return
     driver: Any = connection.connection.driver_connection
     try:
@@ -153,10 +153,10 @@ def choose_dealer(connection: Connection, dealer_id: str) -> None:
     connection.info[_DEALER] = dealer_id
 
 
-def chosen_dealer(connection: Connection) -> str | None:
+def current_dealer(connection: Connection) -> str | None:
     """The dealer of the next statement, if it is known."""
-    chosen: str | None = connection.info.get(_DEALER)
-    return chosen
+    current: str | None = connection.info.get(_DEALER)
+    return current
 
 
 def forget_dealer(connection: Connection) -> None:

@@ -15,7 +15,7 @@ from sqlalchemy import Column, Connection, CursorResult, Executable, Insert
 
 from dealer_agent.encryption.cipher import Cipher
 from dealer_agent.storage.errors import KeyMissing
-from dealer_agent.storage.isolation import choose_dealer
+from dealer_agent.storage.isolation import set_dealer
 
 
 class OpenSpan(Protocol):
@@ -127,12 +127,12 @@ class Transaction:
 
     def execute(self, statement: Executable, values: Mapping[str, Any] | None = None) -> CursorResult[*tuple[Any, ...]]:
         """Executes a statement for this dealer."""
-        choose_dealer(self.connection, self.dealer_id)
+        set_dealer(self.connection, self.dealer_id)
         return self.connection.execute(statement, {dealer_parameter(statement): self.dealer_id, **(values or {})})
 
     def execute_each(self, statement: Executable, rows: Sequence[Mapping[str, Any]]) -> None:
         """Executes a statement once for each of `rows`."""
-        choose_dealer(self.connection, self.dealer_id)
+        set_dealer(self.connection, self.dealer_id)
         dealer = {dealer_parameter(statement): self.dealer_id}
         self.connection.execute(statement, [{**dealer, **row} for row in rows])
 

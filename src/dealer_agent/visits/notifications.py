@@ -78,10 +78,10 @@ class Notifications:
         return True
 
     def add_moved_visit(self, visit: VisitRecord, *, notify: bool = True, quarantined: bool = False) -> bool:
-        """Adds a confirmed visit that replaces another one, or a part of one, to its lead, and notifies about it.
+        """Appends a confirmed visit to its lead, and notifies about it. It replaces another visit, or a part of one.
 
-        `quarantined`: a sender in quarantine caused it, so the lead waits with it. Returns whether the customer gets a
-        mail.
+        `notify`: the channels get the lead again, and the customer a mail. `quarantined`: a sender in quarantine caused
+        the change, so the lead of the visit waits in quarantine too. Returns whether the customer gets a mail.
         """
         request = visit.read_request()
         assert request is not None, "it was read with its request"

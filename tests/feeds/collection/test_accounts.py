@@ -23,7 +23,7 @@ from dealer_agent.feeds.collection.host_key import HostKeyError, fingerprint, ho
 pytestmark = pytest.mark.outside_protocol("uploads of feeds by SFTP")
 
 DEALER = 'id = "a"\nname = "A"\nfeed_price = "advertised"\n[[rooftops]]\nname = "A"\ntimezone = "America/New_York"\n'
-KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOhrn62FuOcdTEJQAcGA4uPNxIBjri9uIQI3LsCxLx4R"
+PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOhrn62FuOcdTEJQAcGA4uPNxIBjri9uIQI3LsCxLx4R"
 FINGERPRINT = "SHA256:TsmCMbLIAU8jqpx5fC4U0Bw4V8dnk/qmDzhcUzgAyUM"
 
 
@@ -82,7 +82,7 @@ def test_the_host_key_may_be_another_one_of_openssh(tmp_path: Path) -> None:
     assert fingerprint(host_key(tmp_path / "key")) == fingerprint(key)
 
 
-@pytest.mark.parametrize("content", [b"", b"no key", KEY.encode()])
+@pytest.mark.parametrize("content", [b"", b"no key", PUBLIC_KEY.encode()])
 def test_a_file_without_a_private_key_is_never_replaced(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "key").touch(0o600)
     (tmp_path / "key").write_bytes(content)
@@ -97,14 +97,22 @@ def test_a_host_key_that_cannot_be_written_says_where(tmp_path: Path) -> None:
 
 
 def test_a_key_is_read_without_its_comment_and_a_fingerprint_as_it_is() -> None:
-    assert read_public_key(f"{KEY} vendor@example.com") == KEY
-    assert read_host_key(KEY) == KEY
+    assert read_public_key(f"{PUBLIC_KEY} vendor@example.com") == PUBLIC_KEY
+    assert read_host_key(PUBLIC_KEY) == PUBLIC_KEY
     assert read_host_key(FINGERPRINT) == FINGERPRINT
 
 
 @pytest.mark.parametrize(
     "written",
-    ["", KEY.split()[0], KEY.split()[1], KEY[:40], KEY.replace("ed25519", "rsa"), f"from=x {KEY}", f"{KEY}\n{KEY}"],
+    [
+        "",
+        PUBLIC_KEY.split()[0],
+        PUBLIC_KEY.split()[1],
+        PUBLIC_KEY[:40],
+        PUBLIC_KEY.replace("ed25519", "rsa"),
+        f"from=x {PUBLIC_KEY}",
+        f"{PUBLIC_KEY}\n{PUBLIC_KEY}",
+    ],
 )
 def test_a_text_that_is_not_a_public_key_is_refused(written: str) -> None:
     with pytest.raises(ValueError, match="is not a public key"):

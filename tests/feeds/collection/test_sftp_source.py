@@ -181,7 +181,7 @@ PROBLEMS: dict[str, tuple[dict[str, Any], str]] = {
     "another user": ({"user": "somebody"}, "check user"),
     "no variable": ({"password_env": "OTHER"}, "variable OTHER is not set"),
     "a wrong password": ({"password_env": "WRONG"}, "check user"),
-    "no key file": ({"password_env": UNSET, "key_file": "other"}, "check the path"),
+    "no key file": ({"password_env": UNSET, "key_file": "other"}, "check key_file"),
     "no key in the file": ({"password_env": UNSET, "key_file": "feed.csv"}, "no private key"),
     "a key file of others": ({"password_env": UNSET, "key_file": "open"}, "chmod 600"),
     "an unknown host": ({"host": "nobody.invalid"}, "check host"),

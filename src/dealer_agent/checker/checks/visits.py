@@ -1,4 +1,7 @@
-"""Checks leads that ask for a visit while the dealer is open: another vehicle, person and time in each run."""
+"""Makes and sends leads that ask for a visit in open hours, for the checks of `appointments`, `leads` and `promises`.
+
+Each run takes a different vehicle, person and time.
+"""
 
 from collections.abc import Callable
 from contextlib import suppress

@@ -175,7 +175,7 @@ class FeedCollection:
         feed = next((each for each in settings.feeds if each.name == job.subject), None)
         claimed = await asyncio.to_thread(self._read, job)
         if feed is None or claimed is None:
-            return Collected(job.due_at, problem="the settings do not have this feed")
+            return Collected(job.due_at, problem="the settings do not have this feed: see dealer-agent feeds list")
         of_dealer = self._of_dealers.setdefault(settings.dealer.id, asyncio.Lock())
         work = _Work(self.store, settings, feed, self._run_import, (of_dealer, self._one_import), job.due_at)
         work.claimed = claimed._replace(seen={}, imported_hash=None) if again else claimed
@@ -236,7 +236,7 @@ class _Work:
                 arrivals = await asyncio.to_thread(self._arrivals)
                 fetched = await source.fetch(self.claimed.seen, arrivals)
         except (FeedSourceError, TimeoutError) as problem:
-            words = str(problem) or "the source did not answer in time"
+            words = str(problem) or "the source did not answer in time: ask its owner if this goes on"
             self.collected.problem = words
             await self.write(note_fetch_problem, self.claimed, words)
         else:
@@ -291,7 +291,7 @@ class _Work:
         if content_hash == self.claimed.imported_hash:
             await self.write(finish_file, self.claimed, file, "unchanged")
         elif file.attempts >= MOST_ATTEMPTS:
-            words = f"its import was interrupted {MOST_ATTEMPTS} times: is there enough memory?"
+            words = f"its import was interrupted {MOST_ATTEMPTS} times: see that this machine has enough memory"
             await self.write(finish_file, self.claimed, file, "failed", problem=words)
         else:
             async with self.of_dealer, self.one_import:
@@ -365,6 +365,8 @@ async def import_in_process(job: ImportJob) -> None:
     if (refusal := refusal_of(code)) is not None:
         raise refusal
     if code < 0:
-        raise ImportInterrupted(f"the import was ended by signal {-code}: is there enough memory?", is_in_file=True)
+        raise ImportInterrupted(
+            f"the import was ended by signal {-code}: see that this machine has enough memory", is_in_file=True
+        )
     if code > 0:
         raise ImportInterrupted(said[:LONGEST_PROBLEM], is_in_file=code == UNEXPECTED)

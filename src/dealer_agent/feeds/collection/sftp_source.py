@@ -68,9 +68,13 @@ class SftpServer:
             async with time_limit(self._settings.timeout_seconds), self._session() as client:
                 return await self._fetch(client, seen, arrivals)
         except asyncssh.SFTPNoSuchFile:
-            raise FeedSourceError("the server has no such file or folder: check path") from None
+            raise FeedSourceError(
+                "the server has no such file or folder: check path of this feed in dealer.toml"
+            ) from None
         except asyncssh.SFTPPermissionDenied:
-            raise FeedSourceError("the server refuses access to the file: check path, or ask its owner") from None
+            raise FeedSourceError(
+                "the server refuses access to the file: check path of this feed in dealer.toml, or ask its owner"
+            ) from None
         except (asyncssh.Error, EOFError) as error:
             # The message is from the server.
             raise FeedSourceError(
@@ -164,10 +168,12 @@ class SftpServer:
         except AddressRefused as refused:
             raise FeedSourceError(str(refused)) from None
         except socket.gaierror:
-            raise FeedSourceError(f"the host {host} is unknown: check host") from None
+            raise FeedSourceError(f"the host {host} is unknown: check host of this feed in dealer.toml") from None
         except OSError as error:
             reason = error.strerror or "no response"
-            raise FeedSourceError(f"the server cannot be reached ({reason}): check host and port") from None
+            raise FeedSourceError(
+                f"the server cannot be reached ({reason}): check host and port of this feed in dealer.toml"
+            ) from None
 
     def _login(self) -> tuple[str | None, asyncssh.SSHKey | None]:
         """The password, or the private key. Raises FeedSourceError."""
@@ -186,7 +192,9 @@ class SftpServer:
                 raise FeedSourceError(f"key_file {advice('600', [path])}")
             return None, asyncssh.read_private_key(path)
         except OSError as error:
-            raise FeedSourceError(f"key_file cannot be read: {error.strerror}; check the path") from None
+            raise FeedSourceError(
+                f"key_file cannot be read: {error.strerror}; check key_file of this feed in dealer.toml"
+            ) from None
         except asyncssh.KeyImportError:
             raise FeedSourceError("key_file has no private key without a passphrase: make another key") from None
 

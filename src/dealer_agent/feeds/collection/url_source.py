@@ -22,8 +22,8 @@ _LONGEST_VALIDATOR = 900
 _ADVICE = {
     401: "the server asks for a login: set user_env and password_env, or token_env, and check their variables",
     403: "the server refuses this login: check it, or ask the server's owner",
-    404: "the server has no such file: check address",
-    410: "the server has no such file any more: check address",
+    404: "the server has no such file: check the address of this feed in dealer.toml",
+    410: "the server has no such file any more: check the address of this feed in dealer.toml",
 }
 
 
@@ -52,7 +52,8 @@ class FeedUrl:
         except httpx.HTTPError as error:
             # The message of the error may contain the URL.
             raise FeedSourceError(
-                f"the connection to the server failed ({type(error).__name__}): check address, or ask its owner"
+                f"the connection to the server failed ({type(error).__name__}): check the address of this feed in"
+                " dealer.toml, or ask the server's owner"
             ) from None
 
     async def _fetch(self, seen: Seen, arrivals: Arrivals) -> FetchResult:
@@ -78,13 +79,17 @@ class FeedUrl:
                 headers = {"etag": response.headers.get("etag"), "modified": response.headers.get("last-modified")}
                 validators = {key: text for key, text in headers.items() if text and len(text) <= _LONGEST_VALIDATOR}
                 return FetchResult((file,), validators)
-        raise FeedSourceError(f"the server redirects more than {MOST_REDIRECTS} times: check address")
+        raise FeedSourceError(
+            f"the server redirects more than {MOST_REDIRECTS} times: check the address of this feed in dealer.toml"
+        )
 
     def _headers(self, url: str, conditions: Mapping[str, str]) -> dict[str, str]:
         """The headers of a request. Only the host of the settings gets the login. Raises FeedSourceError."""
         parts = urlsplit(url)
         if parts.scheme != "https" and not (parts.scheme == "http" and is_this_machine(parts.hostname or "")):
-            raise FeedSourceError("the server redirects to an address that is not https: check address")
+            raise FeedSourceError(
+                "the server redirects to an address that is not https: check the address of this feed in dealer.toml"
+            )
         login = self._login() if _origin(url) == _origin(self._settings.address) else {}
         return {"Accept-Encoding": "gzip", **conditions, **login}
 

@@ -51,14 +51,15 @@ CHECKS = (
         None,
         "warn",
         "{count} units are of another dealer and were left out. The file says: {named}. If they are yours, write this"
-        " into feed_ids of a rooftop.",
+        " into feed_ids of a rooftop in dealer.toml.",
         1,
     ),
     FeedCheck(
         "dealers_mixed",
         None,
         "warn",
-        "The file has units of several dealers: {named}. Write those that are yours into feed_ids of a rooftop.",
+        "The file has units of several dealers: {named}. Write the names that are yours into feed_ids of a rooftop in"
+        " dealer.toml.",
         1,
     ),
     FeedCheck("units_implausible", 0.1, "refuse", "{count} of {total} units are implausible: {named}.", 10),

@@ -78,7 +78,11 @@ def _rows(text: TextIO, delimiter: str, *, literal: bool) -> Iterator[DelimitedR
     have_ended = False
 
     def lines() -> Iterator[str]:
-        """The lines, then an extra line. A cell that contains it has a quotation mark that is not closed."""
+        """The lines, then the line _AFTER_THE_END.
+
+        The reader accepts a file that ends inside quotes. But then the last cell contains the extra line, which is
+        otherwise a row of its own.
+        """
         nonlocal have_ended
         number = 1
         while line := text.readline(MOST_LINE + 1):
@@ -102,6 +106,7 @@ def _rows(text: TextIO, delimiter: str, *, literal: bool) -> Iterator[DelimitedR
         try:
             cells = next(reader)
         except csv.Error:
+            # A cell is longer than MOST_CELL. If it has several lines, its quotation mark is not closed.
             if reader.line_num > line:
                 raise _unclosed(line) from None
             yield DelimitedRow(

@@ -206,7 +206,10 @@ class _RowParser:
         self.keep(member, tuple(dict.fromkeys(name for name in names if name))[:_ROOFTOP_HINTS])
 
     def condition(self, member: str, _: Feed) -> None:
-        """Reads the condition, from its own column or from those that say used, new or certified."""
+        """Reads the condition: from its own column, else from one that says whether the unit is used, or is new.
+
+        A certified unit that is not new is `cpo`.
+        """
         text = self._short_text(member, 60)
         condition = find_canonical("condition", text) if text else None
         if text and condition is None:

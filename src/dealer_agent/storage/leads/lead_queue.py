@@ -68,13 +68,13 @@ class LeadQueue:
         self._blocked: dict[str, _Blocked] = {}
         self._retries: list[tuple[float, str]] = []
         self._next_retries = 0.0
-        self.is_shared = False
-        """Whether several dealers had writes when the last group began."""
+        self.several_dealers_active = False
+        """Whether several dealers were active when the last group began: they had writes then or shortly before."""
         self._apart = 0
         self._closed = False
         self._last_dealer: str | None = None
         # A time of `perf_counter`. Until then several dealers count as active, even if only one has writes now.
-        self._shared_until = 0.0
+        self._several_until = 0.0
 
     def __len__(self) -> int:
         return self._ready.size + self._apart
@@ -91,7 +91,7 @@ class LeadQueue:
                 raise QueueFull(f"{own} writes of the dealer wait for the database already")
             if dealer_id != self._last_dealer:
                 if self._last_dealer is not None:
-                    self._shared_until = write.submitted_at + SHARED_SECONDS
+                    self._several_until = write.submitted_at + SHARED_SECONDS
                 self._last_dealer = dealer_id
             if blocked is not None and not blocked.is_tried:
                 self._apart += 1
@@ -130,12 +130,13 @@ class LeadQueue:
     def _take(self, now: float) -> Iterator[LeadWrite[Any]]:
         """Takes the writes of the next group.
 
-        The dealers of the last group wait while others have writes. So a dealer with few writes never shares a
-        transaction with a dealer that has very many. A group has one write of each of its dealers, then a second one of
-        each that has more, and so on.
+        Next come the dealers that were not in the last group, if any of them has writes. So a dealer with very many
+        writes is in at most every second group while such others wait, and the others are served between. A group has
+        at most SHARED_GROUP writes while several dealers are active, so that nobody waits long for a foreign group. It
+        has one write of each of its dealers, then a second one of each that has more, and so on.
         """
-        self.is_shared = now < self._shared_until or self._ready.dealers > 1
-        most = SHARED_GROUP if self.is_shared else GROUP
+        self.several_dealers_active = now < self._several_until or self._ready.dealers > 1
+        most = SHARED_GROUP if self.several_dealers_active else GROUP
         dealers = self._ready.next_dealers(most)
         for _ in range(most // len(dealers)):
             for dealer_id in dealers:

@@ -202,12 +202,12 @@ class LeadWriter:
         now = perf_counter()
         if now < self._rests_until:
             return False
-        return not self._queue.is_shared or self._queue.is_blocked(dealer_id, since=now - BLOCKED_SECONDS)
+        return not self._queue.several_dealers_active or self._queue.is_blocked(dealer_id, since=now - BLOCKED_SECONDS)
 
     def _store_alone(self, dealer_id: str, own: list[LeadWrite[Any]], *, waits: bool) -> None:
         """Stores writes of one dealer. If the dealer stays locked, they go back to the queue."""
         began = perf_counter()
-        longest = SHARED_LOCK_SECONDS if self._queue.is_shared else LOCK_SECONDS
+        longest = SHARED_LOCK_SECONDS if self._queue.several_dealers_active else LOCK_SECONDS
         if any(self._store({dealer_id: own}, longest if waits else NO_WAIT_SECONDS)):
             if waits:
                 self._rests_until = perf_counter() + REST * (perf_counter() - began)

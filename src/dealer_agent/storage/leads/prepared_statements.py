@@ -41,7 +41,7 @@ from sqlalchemy.types import TypeEngine
 
 from dealer_agent.storage.columns import UtcTime, microseconds, time_of
 from dealer_agent.storage.errors import AlreadyStored, translated_driver_error
-from dealer_agent.storage.isolation import choose_dealer, chosen_dealer, must_choose
+from dealer_agent.storage.isolation import current_dealer, must_set_dealer, set_dealer
 from dealer_agent.storage.schema import metadata
 from dealer_agent.storage.transaction import Transaction, dealer_parameter
 
@@ -103,7 +103,8 @@ class Prepared:
                 return []
             if rows.may_be_found(self.tables, keys):
                 rows.write()
-        if must_choose(tx.connection, tx.dealer_id):
+        if must_set_dealer(tx.connection, tx.dealer_id):
+            # PostgreSQL, and the connection is set to another dealer: `read_all` sets this one first.
             return read_all(tx, [(self, values)])[0]
         compiled = self.compiled(tx.connection)
         parameters = compiled.parameters(tx.dealer_id, values)
@@ -113,7 +114,7 @@ class Prepared:
     def write(self, tx: Transaction, values: Mapping[str, Any]) -> int:
         """Executes the statement at once. Returns how many rows were written. Raises StorageError."""
         write_collected(tx.connection)
-        choose_dealer(tx.connection, tx.dealer_id)
+        set_dealer(tx.connection, tx.dealer_id)
         compiled = self.compiled(tx.connection)
         parameters = compiled.parameters(tx.dealer_id, values)
         count: int = _run(tx.connection, lambda cursor: cursor.execute(compiled.sql, parameters).rowcount)
@@ -217,7 +218,7 @@ def read_of_each(wanted: Sequence[tuple[Transaction, Sequence[Read]]]) -> list[l
     """
     first, reads = wanted[0]
     connection = first.connection
-    if len(wanted) == len(reads) == 1 and not must_choose(connection, first.dealer_id):
+    if len(wanted) == len(reads) == 1 and not must_set_dealer(connection, first.dealer_id):
         # The usual case: a lead in a folder reads with one statement.
         ((statement, values),) = reads
         return [[statement.read(first, values)]]
@@ -229,7 +230,7 @@ def read_of_each(wanted: Sequence[tuple[Transaction, Sequence[Read]]]) -> list[l
 
     def work(cursors: Sequence[Any]) -> None:
         for cursor, each, (tx, _, values) in zip(cursors, compiled, all_reads, strict=True):
-            choose_dealer(connection, tx.dealer_id)
+            set_dealer(connection, tx.dealer_id)
             cursor.execute(each.sql, each.parameters(tx.dealer_id, values))
 
     results = _run_together(connection, len(all_reads), work, lambda cursor: cursor.fetchall())
@@ -403,20 +404,20 @@ def run_without_parameters(connection: Connection, sql: str) -> None:
 
 def _run_all(connection: Connection, statements: Sequence[tuple[tuple[str, Prepared], list[Any]]]) -> list[int]:
     """Executes each statement of a dealer once for each of its rows. Returns how many rows each wrote."""
-    chosen = chosen_dealer(connection)
+    before = current_dealer(connection)
 
     def work(cursors: Sequence[Any]) -> None:
         """Sends the rows of each statement, as the dealer to whom they belong."""
         for cursor, ((dealer_id, statement), rows) in zip(cursors, statements, strict=True):
-            choose_dealer(connection, dealer_id)
+            set_dealer(connection, dealer_id)
             sql = statement.compiled(connection).sql
             if len(rows) == 1:
                 cursor.execute(sql, rows[0])  # psycopg takes much longer for executemany.
             else:
                 cursor.executemany(sql, rows)
-        # The caller may run a statement of another dealer next, so that dealer is chosen again.
-        if chosen is not None:
-            choose_dealer(connection, chosen)
+        # The caller may run a statement of the dealer from before next, so that dealer is set again.
+        if before is not None:
+            set_dealer(connection, before)
 
     return _run_together(connection, len(statements), work, lambda cursor: cursor.rowcount)
 

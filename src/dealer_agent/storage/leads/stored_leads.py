@@ -1,4 +1,6 @@
-"""Stores and reads leads, and all that is stored with one (docs/protocol.md#lead-submit). `persons` finds them.
+"""Stores and reads leads, and all that is stored with one (docs/protocol.md#lead-submit).
+
+`storage.leads.persons` searches them by contact point and sender.
 
 A function that writes runs in a write of the `LeadWriter`: everything in one write is stored together or not at all.
 Records hold plain data. Customer data is encrypted before it is stored, and decrypted when it is read.

@@ -268,11 +268,11 @@ def erase_lead(tx: Transaction, lead_id: str, *, consent_too: bool = False) -> b
 def dispose(
     store: Store, dealer_id: str, *, leads_unused_since: datetime, consents_before: datetime, now: datetime
 ) -> Disposed:
-    """Erases the customers whose leads were not used since `leads_unused_since`.
+    """Erases the customers of leads that were not used since `leads_unused_since`.
 
-    It deletes the rows that only served the use of such a lead. The consent stays, with the hashes that find it by
-    e-mail or phone, until its last event is older than `consents_before`. The same applies to the proof of an erased
-    customer's consent. A lead with a waiting delivery or a future visit is in use.
+    A lead with a waiting delivery or a future visit is in use. The consent stays, with the hashes that find it by
+    e-mail or phone, until its last event is older than `consents_before`. So does the proof of an erased customer's
+    consent. Other rows that only the use of such a lead needed are deleted.
 
     Each transaction erases a few, so that new leads do not wait long. While no lead is that old, they do not wait at
     all. Raises ClockDoubtful, and erases nothing, if `now` is implausible.
