@@ -139,7 +139,7 @@ def test_an_appraisal_moves_with_the_test_drive_that_it_is_part_of(staff: Staff)
     [
         (time_at("17:30"), "The opening hours of Ridgeline South on 2026-03-03 are: 09:00-18:00"),
         (time_at("08:45"), "The opening hours of Ridgeline South"),
-        (time_at("12:30"), "The only place of Ridgeline South for this kind of visit is taken"),
+        (time_at("12:30"), "The only place is taken at Ridgeline South"),
     ],
     ids=["ends too late", "starts too early", "taken"],
 )

@@ -57,7 +57,10 @@ def verify_quote(quote: Mapping[str, Any], keys: Mapping[str, Any]) -> str:
     except (AttributeError, TypeError, ValueError, jwt.PyJWTError) as error:
         raise QuoteNotVerified(f"The keys cannot be read: {str(error)[:200]}") from None
     if found is None:
-        raise QuoteNotVerified("None of the keys has made the signature.")
+        raise QuoteNotVerified(
+            f"No key of the dealer has the id {str(header.get('kid'))[:200]!r}, which the signature names. Fetch the "
+            "dealer's keys again; if the id is still absent, do not use the quote."
+        )
     try:
         signed = jwt.PyJWS().decode(str(quote["signature"]), found, algorithms=list(ALGORITHMS))
         content = rfc8785.dumps({name: value for name, value in quote.items() if name != "signature"})

@@ -142,17 +142,17 @@ class Cipher:
 
     def hash(self, value: str, *context: str) -> bytes:
         """A hash (32 bytes) with the active key, to find the value again. Without the key it discloses nothing."""
-        return _authenticated(self._keys.active.lookup, value.encode("utf-8", "surrogatepass"), context)
+        return _keyed_hash(self._keys.active.lookup, value.encode("utf-8", "surrogatepass"), context)
 
     def hashes(self, value: str, *context: str) -> list[bytes]:
         """The `hash` under each key, the active one first: a lookup needs all of them during a key rotation."""
         plain = value.encode("utf-8", "surrogatepass")
-        return [_authenticated(key.lookup, plain, context) for key in self._keys.by_id.values()]
+        return [_keyed_hash(key.lookup, plain, context) for key in self._keys.by_id.values()]
 
     def mac(self, data: bytes, *context: str) -> bytes:
         """An authentication code under the active key, with the key's id in front."""
         key = self._keys.active
-        return key.header + _authenticated(key.mac, data, context)
+        return key.header + _keyed_hash(key.mac, data, context)
 
     def verify_mac(self, mac: bytes, data: bytes, *context: str) -> bool:
         """Whether `mac` is that of these data in this context.
@@ -160,7 +160,7 @@ class Cipher:
         Raises UnknownKey, and DecryptionFailed for bytes that are not a MAC.
         """
         key = self._key(self.key_of(mac))
-        return hmac.compare_digest(mac, key.header + _authenticated(key.mac, data, context))
+        return hmac.compare_digest(mac, key.header + _keyed_hash(key.mac, data, context))
 
     def permanent_key(self, purpose: str) -> bytes:
         """32 bytes for one purpose, derived from the permanent secret. A key rotation does not change them.
@@ -205,7 +205,8 @@ def _with_length(part: str) -> bytes:
     return len(encoded).to_bytes(4) + encoded
 
 
-def _authenticated(keyed: hmac.HMAC, data: bytes, context: tuple[str, ...]) -> bytes:
+def _keyed_hash(keyed: hmac.HMAC, data: bytes, context: tuple[str, ...]) -> bytes:
+    """The HMAC of the length of the context, the context and the data. The hashes and the MACs are made of it."""
     encoded = _encoded(context)
     # A copy of what has hashed the key already. `hmac.digest` takes longer, and lets other threads run meanwhile.
     code = keyed.copy()

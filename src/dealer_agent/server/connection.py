@@ -428,11 +428,11 @@ class BoundedConnection(FastPathConnection):
         return any(line.split() == words for line in self._line.split(b"\n")[:-1])
 
     def _after_all_bytes(self, data: bytes) -> None:
-        """Called when the parser has all received bytes: what the connection does with an incomplete request."""
+        """Called when the parser has all received bytes. A body that arrives during its response is read in turns."""
         if self._error is not None or self.transport.is_closing():
             return
         if self._binding is not None:
-            # The rest of the body has not arrived.
+            # The body of a request on the fast path is incomplete.
             self._continue_over_asgi()
         elif self._head_open:
             if len(self.headers) > MOST_HEADERS:

@@ -248,8 +248,8 @@ class VisitChanges:
         busy = visits.busy_quarters(self.tx, rooftop.name, kind, slot.start - QUARTER, slot.end)
         others = OtherVisits(busy, rooftop.name, plan.places, {}, own)
         if any(others.get(quarter, 0) >= plan.places for quarter in quarters_of(slot)):
-            places = "The only place" if plan.places == 1 else f"All {plan.places} places"
-            yield f"{places} of {rooftop.name} for this kind of visit is taken at that time"
+            are_taken = "The only place is" if plan.places == 1 else f"All {plan.places} places are"
+            yield f"{are_taken} taken at {rooftop.name} at that time, for this kind of visit"
 
     def _usual_length(self, request: Appointment, rooftop: DealerRooftop, kind: VisitKind) -> timedelta:
         plan = self.context.timetable.plan(rooftop, kind)

@@ -21,10 +21,13 @@ _ALWAYS_NEW = {LEAD, *(skill.request_type for skill in EXTENSION_SKILLS)}
 
 
 def _requests(target: Target) -> list[dict[str, Any]]:
-    """The payloads of the usual requests so far, but leads, and what the extension asks: new quotes and new cursors."""
+    """At most MOST_ASKED payloads of this run, one of each shape.
+
+    Leads and the skills of the extension are left out: their answers, such as quotes and cursors, are new each time.
+    """
     bodies = {each.request_body: target.asked(each) for each in target.posted}
     asked = [each for each in bodies.values() if isinstance(at(each, "type"), str) and each["type"] not in _ALWAYS_NEW]
-    # One of each shape, first the valid ones with one filter or a sort: a defect is often about one of them.
+    # The first request of each shape. The valid ones with one filter or a sort come first: defects are often in these.
     shapes = {_shape(each): each for each in reversed(asked)}
     ordered = sorted(shapes.values(), key=lambda each: (_parts(each), _is_wrong(each), len(str(each))))
     return ordered[:MOST_ASKED]

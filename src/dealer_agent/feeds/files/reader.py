@@ -177,7 +177,11 @@ class _Tally:
             )
 
     def _doubts_of_repeat(self, key: str, before: int, line: int, reading: ParsedRow) -> tuple[Doubt, ...]:
-        """The doubts about a unit whose rows are repeated: those of all rows, and another if the rows contradict."""
+        """The doubts about a unit whose rows are repeated: those of all rows, and another if the rows contradict.
+
+        `before` is the outcome of the earlier row: the number of its unit. Below 0, no unit is for sale by that row, so
+        there is nothing to contradict.
+        """
         earlier = None if before < 0 else self.units.of(before)
         contrary = contradiction(earlier, reading.unit)
         doubts = [*self.doubts.get(key, ()), *reading.doubts]

@@ -136,7 +136,11 @@ class _Part:
 
 
 def _read(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, part: _Part) -> Iterator[None]:
-    """Reads a part piece by piece. `zipfile` reads no more of it than the directory of the archive says."""
+    """Reads a part piece by piece. It yields after each, so that the caller can take the rows so far.
+
+    `zipfile` reads no more of it than the directory of the archive says. Raises FeedError.
+    """
+    # The parser keeps each name of an element or attribute here.
     names: dict[str, str] = {}
     parser = expat.ParserCreate(intern=names)
     parser.buffer_text = True
@@ -150,7 +154,8 @@ def _read(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, part: _Part) -> Iter
         while piece := file.read(_PIECE):
             parser.Parse(piece)
             done += len(piece)
-            if len(names) > _MOST_NAMES or done - parser.CurrentByteIndex > _MOST_TOKEN:
+            unparsed = done - parser.CurrentByteIndex
+            if len(names) > _MOST_NAMES or unparsed > _MOST_TOKEN:
                 raise _unreadable()
             yield
     parser.Parse(b"", True)

@@ -342,10 +342,13 @@ class CollectedRows:
             self._conflicts[statement] = conflict
 
     def replace(self, statement: Prepared, dealer_id: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
-        """Collects a change of the dealer's row."""
+        """Collects a change of the one row that a table has for a dealer.
+
+        Several changes become one, from the row before the first: the write checks that nobody has changed that one.
+        """
         self.touched += 1
-        first, _ = self._replaced.get((statement, dealer_id), (before, after))
-        self._replaced[statement, dealer_id] = first, after
+        before_first, _ = self._replaced.get((statement, dealer_id), (before, after))
+        self._replaced[statement, dealer_id] = before_first, after
         self._tables |= statement.tables
 
     def may_be_found(self, tables: frozenset[str], keys: Collection[bytes] | None) -> bool:
