@@ -80,7 +80,7 @@ def test_a_quote_with_a_key_that_the_dealer_does_not_publish_is_refused(offering
     missing = QUOTE | {"signature": SIGNER.signature_of(QUOTE, f"{URL}/no-keys.json")}
 
     async def ask(agent: DealerAgent) -> None:
-        with pytest.raises(errors.QuoteNotVerified, match="None of the keys"):
+        with pytest.raises(errors.QuoteNotVerified, match="No key of the dealer has the id"):
             await agent.verify_quote(forged)
         with pytest.raises(errors.QuoteNotVerified, match="its key set answered 404"):
             await agent.verify_quote(missing)
