@@ -92,7 +92,7 @@ async def _different(target: Target) -> list[Listing]:
     vins = Counter(each["vin"] for each in await identified(target, "vin"))
     listings = [each for each in await identified(target, "vin") if each.get("status") == "available"]
     own = [await _one(target, "vin"), *(each for each in listings if vins[each["vin"]] == 1)]
-    conditions = {each.get("condition"): each for each in reversed(own)}
+    conditions = {str(each.get("condition")): each for each in reversed(own)}
     names = ("condition", "rooftop", "vehicle_type", "fuel")
     kinds = {(each.get("price") is None, *(str(each.get(name)) for name in names)): each for each in reversed(own)}
     others = spread(own, "vin", MOST_SPREAD)
