@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
 import pytest
-from structlog.testing import capture_logs
 from tests.alerts.watched import DAY, HOUR, MINUTE, Watched
 from tests.delivery.receivers import one_after_the_other
+from tests.logs import captured_logs
 
 from dealer_agent.alerts import database_away
 from dealer_agent.alerts.database_away import FILE, DatabaseAlert
@@ -118,7 +118,7 @@ def test_a_process_that_cannot_write_the_file_remembers_by_itself_and_keeps_the_
     monkeypatch.setattr(database_away, "_is_replaced", lambda *given: not full and replaced(*given))
     away = DatabaseUnreachable("the database is away")
     alert = DatabaseAlert(dealer.store, dealer.watch(machine=True))
-    with capture_logs() as logged:
+    with captured_logs() as logged:
         for minute in range(5):
             asyncio.run(alert.note(NOW + minute * MINUTE, away))
             note(dealer, NOW + minute * MINUTE, works=False)

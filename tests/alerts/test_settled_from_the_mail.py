@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from structlog.testing import capture_logs
 from tests.acceptance.running import command_here, succeed_here
+from tests.logs import captured_logs
 
 from dealer_agent.alerts.checking import Watch
 from dealer_agent.alerts.observing import observe_dealer
@@ -130,7 +130,7 @@ def test_the_log_warns_about_a_file_that_was_imported_with_warnings(tmp_path: Pa
     toml = folder / "dealer.toml"
     toml.write_text(toml.read_text() + SETTINGS)
     stock_file(folder, 40)
-    with open_served(find_served(DealerFolder(folder))) as opened, capture_logs() as lines:
+    with open_served(find_served(DealerFolder(folder))) as opened, captured_logs() as lines:
         with opened.store.write("my-store") as tx:
             put_feeds(tx, feed_rows(opened.settings_of("my-store")))
         assert asyncio.run(run_job(opened.store, FeedJobs(opened).kind, JobKey("my-store", FEED, "main")))

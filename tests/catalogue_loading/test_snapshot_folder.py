@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from structlog.testing import capture_logs
+from tests.logs import captured_logs
 from tests.server.dealership import LOT, set_up
 
 from dealer_agent.catalogue_loading import snapshot_loader
@@ -150,7 +150,7 @@ def test_a_small_file_is_not_used_after_the_next_boot(
 
 
 def test_on_a_full_disk_the_snapshot_is_in_memory(sample_dealer: SampleDealer) -> None:
-    with capture_logs() as lines:
+    with captured_logs() as lines:
         with writing_at_most(1000):
             loaded = [sample_dealer.loader().load(NOW) for _ in range(3)]
         sample_dealer.loader().load(NOW)
@@ -164,7 +164,7 @@ def test_on_a_full_disk_the_snapshot_is_in_memory(sample_dealer: SampleDealer) -
 
 def test_without_a_folder_the_snapshot_is_in_memory(sample_dealer: SampleDealer) -> None:
     sample_dealer.path.write_text("a file")
-    with capture_logs() as lines:
+    with captured_logs() as lines:
         assert len(sample_dealer.loader().load(NOW).catalogue) == len(LOT)
     assert [line["log_level"] for line in lines] == ["error"]
 
@@ -177,7 +177,7 @@ def test_a_large_snapshot_needs_a_file(sample_dealer: SampleDealer, monkeypatch:
     (sample_dealer.path / f"{sample_dealer.settings.dealer.id}.lock").unlink()
     sample_dealer.path.rmdir()
     sample_dealer.path.write_text("a file")
-    with capture_logs(), pytest.raises(SnapshotError, match="cannot be written"):
+    with captured_logs(), pytest.raises(SnapshotError, match="cannot be written"):
         sample_dealer.loader().load(NOW)
 
 

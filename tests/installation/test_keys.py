@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 from tests.acceptance.asking import lead as lead_members
 from tests.acceptance.running import command_here, succeed_here
 from tests.acceptance.searching import EMAIL, MARK, readable
 from tests.forks import FORKS
 from tests.installation.platform import DEALERS, add, make_installation, run_installation
+from tests.logs import captured_logs
 from tests.server.dealership import message
 from tests.soak import SOAK, sqlite_first
 from tests.storage.calls import read
@@ -116,7 +116,7 @@ def run_due_steps(
         of_installation = KeyRotation(store, cipher, ALL_DEALERS, KeyFile(key_file(installation)), DAYS, wait=wait)
         keys = InstallationKeys(OpenInstallation(installation, store), of_installation)
         now = datetime.now(UTC) + timedelta(days=days)
-        with capture_logs() as logged:
+        with captured_logs() as logged:
             of_installation.run_due_steps(now)
             for dealer_id in DEALERS:
                 keys.of_dealer(dealer_id).run_due_steps(now)

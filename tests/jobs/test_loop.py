@@ -10,9 +10,9 @@ from datetime import datetime, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from structlog.testing import capture_logs
 from tests.forks import FORKS
 from tests.installation.platform import add, make_installation
+from tests.logs import captured_logs
 from tests.storage.calls import read_at, write_at
 from tests.storage.samples import CIPHER, DEALER, MONDAY
 
@@ -68,7 +68,7 @@ def test_a_job_that_fails_is_tried_again_later_and_later_and_logged_once(store: 
     kind = Kind("work", run, timedelta(minutes=10), timedelta(minutes=20), DAY)
     now = [MONDAY]
     loop = JobLoop(store, [kind], DEALER, clock=lambda: now[0])
-    with capture_logs() as logged:
+    with captured_logs() as logged:
         for minutes in (0, 5, 11, 25, 32, 45, 54, 80):
             now[0] = MONDAY + timedelta(minutes=minutes)
             asyncio.run(loop.run_due())
@@ -145,7 +145,7 @@ def test_a_look_that_fails_is_logged_once_and_does_not_end_the_loop(
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
 
-    with capture_logs() as logged:
+    with captured_logs() as logged:
         asyncio.run(work())
     assert [line["event"] for line in logged] == ["jobs not looked for"]
 

@@ -3,7 +3,7 @@
 import json
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 from anyio.from_thread import BlockingPortal, start_blocking_portal
+from tests.logs import in_background
 from tests.protocol.bodies import payload, request_type, response_type
 from tests.storage.calls import write_at
 from tests.storage.current import make_current
@@ -223,5 +224,8 @@ def run_dealership(folder: Path, listens_at: str = LISTENS_AT) -> Iterator[Deale
 def run_installation(installation: Installation) -> Iterator[Dealership]:
     """Starts the application of an installation, and shuts it down at the end."""
     app = application(installation)
-    with start_blocking_portal() as portal, portal.wrap_async_context_manager(serving(installation)) as app.dealers:
+    with ExitStack() as stack:
+        portal = stack.enter_context(start_blocking_portal())
+        with in_background():
+            app.dealers = stack.enter_context(portal.wrap_async_context_manager(serving(installation)))
         yield Dealership(installation.folder, app, portal)

@@ -6,10 +6,12 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from contextvars import copy_context
 from pathlib import Path
 from typing import Any
 
 import uvicorn
+from tests.logs import in_background
 from tests.server.dealership import LISTENS_AT
 
 from dealer_agent.bootstrap import application
@@ -27,7 +29,8 @@ def on_a_port(folder: Path, protocol: type[BoundedConnection] = BoundedConnectio
     options = {"loop": "dealer_agent.server.event_loop:AcceptingLoop", **options}
     config = uvicorn.Config(app, http=protocol, log_level="critical", ws="none", server_header=False, **options)
     server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    with in_background():
+        thread = threading.Thread(target=copy_context().run, args=(server.run, [listener]))
     thread.start()
     while not server.started:
         assert thread.is_alive()

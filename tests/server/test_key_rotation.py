@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
-from structlog.testing import capture_logs
+from tests.logs import captured_logs
 from tests.soak import sqlite_first
 from tests.storage.calls import read
 from tests.storage.current import make_current
@@ -61,7 +61,7 @@ class Machine:
         place = KeyFile(self.path) if cipher is None else None
         with Store.open(self.url, chosen) as store:
             rotation = KeyRotation(store, chosen, DEALER, place, DAYS, "here" if place else "elsewhere", wait)
-            with capture_logs() as logged:
+            with captured_logs() as logged:
                 rotation.run_due_steps(datetime.now(UTC) + timedelta(days=days))
             return logged
 

@@ -4,8 +4,8 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-import structlog
 from sqlalchemy import text
+from tests.logs import captured_logs
 from tests.storage.calls import lock_at
 from tests.storage.current import make_current
 from tests.storage.samples import CIPHER, DEALER, MONDAY, NO_NOTICES, storing
@@ -31,7 +31,7 @@ def store(tmp_path: Path) -> Store:
 @pytest.mark.requirement("recorded-head")
 def test_heads_are_written_to_the_log_and_to_a_private_file(store: Store, tmp_path: Path) -> None:
     file = tmp_path / "heads.log"
-    with structlog.testing.capture_logs() as lines:
+    with captured_logs() as lines:
         heads = record_heads(store, DEALER, file, MONDAY)
     assert [line["head"] for line in lines] == [str(head) for head in heads] == file.read_text().splitlines()
     assert file.stat().st_mode & 0o777 == 0o600
@@ -71,7 +71,7 @@ def test_the_maintenance_writes_withdrawals_again_if_the_chain_is_whole(store: S
     """The log names the change. Nothing is written from a chain that somebody changed."""
     lock_at(MONDAY, store, DEALER, storing("L1", contacts=["email:sam@example.com"]))
     lock_at(MONDAY + MINUTE, store, DEALER, withdraw, "L1", ["sms"], by="Alex", reason=None, profile=NO_NOTICES)
-    with structlog.testing.capture_logs() as lines:
+    with captured_logs() as lines:
         repair_withdrawals(store, NO_NOTICES, MONDAY)
     assert lines == []
 
@@ -83,7 +83,7 @@ def test_the_maintenance_writes_withdrawals_again_if_the_chain_is_whole(store: S
     restored = []
     for statements in ((), ("UPDATE consent_events SET purpose = ''",)):
         delete_rows(*statements)
-        with structlog.testing.capture_logs() as lines:
+        with captured_logs() as lines:
             repair_withdrawals(store, NO_NOTICES, MONDAY + MINUTE)
         (line,) = lines
         assert (line["log_level"], "1 missing" in line["problem"]) == ("error", True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import valkey
-from structlog.testing import capture_logs
+from tests.logs import captured_logs
 from tests.servers.valkey import Valkey
 
 from dealer_agent.server import shared_limits
@@ -122,7 +122,7 @@ async def test_the_machine_counts_while_the_store_is_away(
     back: Mapping[object, Callable[[Valkey], None]] = {Valkey.kill: Valkey.start, Valkey.freeze: Valkey.resume}
     async with machines(valkey_server.patient_url, tmp_path) as machine:
         here, there = machine(search="5/hour"), machine(search="5/hour")
-        with capture_logs() as lines:
+        with captured_logs() as lines:
             assert await allowed(here, 2) == 2
             fail(valkey_server)
             here._store._timeout = 1
@@ -149,7 +149,7 @@ async def test_very_many_addresses_fill_the_store_and_the_limits_hold(valkey_ser
             room = 200_000
             client.config_set("maxmemory-policy", "noeviction")
             client.config_set("maxmemory", client.info("memory")["used_memory"] + room)
-            with capture_logs() as lines:
+            with captured_logs() as lines:
                 for first in range(0, 4000, 500):
                     addresses = (f"2001:db8:0:{number:x}::/64" for number in range(first, first + 500))
                     waits = await asyncio.gather(*(limits.acquire("search", address) for address in addresses))

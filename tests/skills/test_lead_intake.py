@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
-import structlog
+from tests.logs import captured_logs
 from tests.skills.intake_setup import IntakeSetup
 from tests.skills.sample_dealers import a_lead, consent, customer
 from tests.storage.calls import read_at, write_at
@@ -131,7 +131,7 @@ def test_a_refusal_that_cannot_be_stored_is_logged_without_a_word_of_the_lead(
 ) -> None:
     at = new_intake(PROFILE)
     at.writer.close()
-    with structlog.testing.capture_logs() as lines:
+    with captured_logs() as lines:
         at.intake.note_refused("INVALID_CONSENT", NOW)
     lost = {"event": "refusal not stored", "log_level": "error", "code": "INVALID_CONSENT", "error": "StoreClosed"}
     assert lines == [lost]
@@ -139,7 +139,7 @@ def test_a_refusal_that_cannot_be_stored_is_logged_without_a_word_of_the_lead(
 
 def test_a_refusal_that_cannot_be_stored_is_logged(new_intake: Callable[[Profile], IntakeSetup]) -> None:
     at = new_intake(PROFILE)
-    with structlog.testing.capture_logs() as lines:
+    with captured_logs() as lines:
         # The column of the time takes no time without a zone.
         at.intake.note_refused("INVALID_CONSENT", NOW.replace(tzinfo=None))
         at.writer.close()
@@ -149,7 +149,7 @@ def test_a_refusal_that_cannot_be_stored_is_logged(new_intake: Callable[[Profile
 
 def test_a_refusal_that_is_stored_is_not_logged(new_intake: Callable[[Profile], IntakeSetup]) -> None:
     at = new_intake(PROFILE)
-    with structlog.testing.capture_logs() as lines:
+    with captured_logs() as lines:
         at.intake.note_refused("INVALID_CONSENT", NOW)
         at.writer.close()
     assert lines == []
