@@ -9,10 +9,6 @@ import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from email import policy
-from email.headerregistry import Address
-from email.message import EmailMessage
-from email.utils import format_datetime
 
 import httpx
 import msgspec
@@ -23,7 +19,8 @@ from dealer_agent.config.alert_settings import AlertSettings, webhook_secret
 from dealer_agent.config.settings import MailSettings
 from dealer_agent.config.settings_problems import error_with_lines
 from dealer_agent.delivery.attempt import NotDelivered
-from dealer_agent.delivery.mail_server import MailServer, needs_utf8
+from dealer_agent.delivery.mail_headers import new_mail
+from dealer_agent.delivery.mail_server import MailServer
 from dealer_agent.outgoing.addresses import AddressRefused, AddressRule
 from dealer_agent.outgoing.connections import http_client
 from dealer_agent.protocol.problems import Path, Problem
@@ -46,15 +43,8 @@ class MailReceiver:
         await self.server.send(self.render(message_id, text, now), self.to)
 
     def render(self, message_id: str, text: MailText, now: datetime) -> bytes:
-        """The mail. Its Message-ID is the same at each attempt."""
-        sender = self.server.settings.from_address
-        mail = EmailMessage(policy=policy.SMTP.clone(cte_type="7bit", utf8=needs_utf8(sender, *self.to)))
-        mail["From"] = _address(sender, self.server.from_name)
-        mail["To"] = [_address(address) for address in self.to]
-        mail["Subject"] = text.subject
-        mail["Date"] = format_datetime(now)
-        mail["Message-ID"] = f"<{message_id}@{sender.rpartition('@')[2]}>"
-        mail["Auto-Submitted"] = "auto-generated"
+        """The mail."""
+        mail = new_mail(self.server.sender, self.to, text.subject, message_id, now)
         mail.set_content(text.text)
         return mail.as_bytes()
 
@@ -139,8 +129,7 @@ def receivers_of(
         if not mail.host or not mail.from_address:
             advice = "needs the server that sends: write host and from_address under [mail]"
             problems.append(Problem((*where, "mail"), advice))
-        server = MailServer(mail, sender.name, env.get(mail.user_env), env.get(mail.password_env))
-        found["mail"] = MailReceiver(server, settings.mail)
+        found["mail"] = MailReceiver(MailServer.of(mail, sender.name, env), settings.mail)
     if settings.webhook_url:
         try:
             found["webhook"] = WebhookReceiver(settings.webhook_url, webhook_secret(settings, env), rule)
@@ -149,9 +138,3 @@ def receivers_of(
     if problems:
         raise error_with_lines(sender.file, text, problems)
     return Receivers(sender, found)
-
-
-def _address(address: str, name: str = "") -> Address:
-    local, _, domain = address.rpartition("@")
-    name = " ".join(name.split())
-    return Address(name, addr_spec=address) if local.startswith('"') else Address(name, username=local, domain=domain)

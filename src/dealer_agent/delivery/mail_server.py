@@ -1,15 +1,17 @@
 """The dealer's mail server. A failure never contains the server's text, because it may quote the mail."""
 
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from email.headerregistry import Address
+from typing import Any, Self
 
 import aiosmtplib
 
 from dealer_agent.config.settings import MailSettings
 from dealer_agent.delivery.attempt import Countdown, Lease, NotDelivered
+from dealer_agent.delivery.mail_headers import mail_address, needs_utf8
 from dealer_agent.storage.errors import CANNOT_BE_REACHED
 
 QUIT_SECONDS = 2.0
@@ -35,6 +37,16 @@ class MailServer:
     from_name: str
     user: str | None = None
     password: str | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, settings: MailSettings, from_name: str, env: Mapping[str, str]) -> Self:
+        """The server of these settings. `env` has the user and the password that they name."""
+        return cls(settings, from_name, env.get(settings.user_env) or None, env.get(settings.password_env) or None)
+
+    @property
+    def sender(self) -> Address:
+        """From whom the mails are."""
+        return mail_address(self.settings.from_address, self.from_name)
 
     async def send(self, content: bytes, recipients: tuple[str, ...], lease: Lease | None = None) -> str | None:
         """Sends a mail. Returns a note if only some of the recipients were accepted. Raises NotDelivered.
@@ -92,11 +104,6 @@ class MailServer:
             tls_context=None if mail.security == "none" else ssl.create_default_context(),
             local_hostname=mail.from_address.rpartition("@")[2],
         )
-
-
-def needs_utf8(*addresses: str) -> bool:
-    """Whether a server needs SMTPUTF8 (RFC 6531) for these addresses."""
-    return not "".join(addresses).isascii()
 
 
 def _failure(error: BaseException) -> NotDelivered:

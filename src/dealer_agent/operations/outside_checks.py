@@ -195,8 +195,7 @@ def check_mail(examined: Examined) -> Iterator[DoctorFinding]:
     if not mail.host:
         yield DoctorFinding("skipped", "no mail server is set under [mail]")
         return
-    user, password = env.get(mail.user_env), env.get(mail.password_env)
-    server = MailServer(mail, "", user or None, password or None)
+    server = MailServer.of(mail, "", env)
     try:
         asyncio.run(server.check())
     except NotDelivered as problem:
@@ -204,7 +203,7 @@ def check_mail(examined: Examined) -> Iterator[DoctorFinding]:
             "problem", f"{mail.host}:{mail.port}: {problem}", "check [mail], and the user and the password"
         )
     else:
-        login = f"the login of {mail.user_env} works" if user else "without a login"
+        login = f"the login of {mail.user_env} works" if server.user else "without a login"
         yield DoctorFinding("ok", f"{mail.host}:{mail.port} accepts mail ({mail.security}), {login}")
 
 

@@ -79,7 +79,7 @@ def monthly_reports(opened: OpenInstallation, secrets: Mapping[str, str]) -> Kin
         later = Next(job.now + maintenance_period(opened.count()))
         if not reports.monthly or not mail.host:
             return later
-        server = MailServer(mail, settings.dealer.name, secrets.get(mail.user_env), secrets.get(mail.password_env))
+        server = MailServer.of(mail, settings.dealer.name, secrets)
         due = MonthlyMail(opened.store, settings.dealer, server, reports.mail)
         try:
             sent = await due.send_due(job.now, job.result)

@@ -2,15 +2,12 @@
 
 import re
 from datetime import datetime, timedelta
-from email import policy
-from email.headerregistry import Address
-from email.message import EmailMessage
-from email.utils import format_datetime
 from functools import cache
 from typing import NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
+from dealer_agent.delivery.mail_headers import mail_address, new_mail
 from dealer_agent.leads.plain_text import WIDTH
 from dealer_agent.leads.texts import paragraph
 from dealer_agent.reports.month import Month
@@ -33,27 +30,13 @@ def render_text(report: Report) -> str:
 
 
 def render_mail(report: Report, sender: str, to: tuple[str, ...], at: datetime) -> bytes:
-    """The mail with the report as text and as HTML. `at` is the time in its header.
-
-    A repeated mail has the same Message-ID, so that a receiver recognises it.
-    """
-    is_ascii = "".join((sender, *to)).isascii()
-    mail = EmailMessage(policy=policy.SMTP.clone(cte_type="7bit", utf8=not is_ascii))
-    mail["From"] = _address(sender, report.dealer)
-    mail["To"] = [_address(each) for each in to]
-    mail["Subject"] = " ".join(f"What AI agents asked {report.dealer} in {report.month_name}".split())
-    mail["Date"] = format_datetime(at)
-    mail["Message-ID"] = f"<report.{report.month}.{report.dealer_id}@{sender.rpartition('@')[2]}>"
-    mail["Auto-Submitted"] = "auto-generated"
+    """The mail with the report as text and as HTML. `at` is the time in its header."""
+    subject = f"What AI agents asked {report.dealer} in {report.month_name}"
+    mail_id = f"report.{report.month}.{report.dealer_id}"
+    mail = new_mail(mail_address(sender, report.dealer), to, subject, mail_id, at)
     mail.set_content(render_text(report))
     mail.add_alternative(render_page(report, is_mail=True), subtype="html")
     return mail.as_bytes()
-
-
-def _address(address: str, name: str = "") -> Address:
-    local, _, domain = address.rpartition("@")
-    # `addr_spec` accepts only ASCII, but a mailbox may have other letters (RFC 6531).
-    return Address(" ".join(name.split()), username=local, domain=domain)
 
 
 def _number(number: int) -> str:

@@ -50,7 +50,7 @@ def outlets_of(
     """
     server = None
     if mail.host:
-        server = MailServer(mail, profile.name, secrets.get(mail.user_env), secrets.get(mail.password_env))
+        server = MailServer.of(mail, profile.name, secrets)
     parts = OutletParts(folder, server, secrets, client)
     outlets: dict[Receiver, Outlet] = {}
     for rooftop in profile.rooftops:

@@ -6,13 +6,11 @@ All attempts of a delivery have the same Message-ID, so that a receiver recognis
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email import message_from_string, policy
-from email.headerregistry import Address
-from email.message import EmailMessage
-from email.utils import format_datetime
 
 from dealer_agent.dealers.profile import SmtpChannel
 from dealer_agent.delivery.attempt import DeliveryDropped, Lease
-from dealer_agent.delivery.mail_server import MailServer, needs_utf8
+from dealer_agent.delivery.mail_headers import new_mail
+from dealer_agent.delivery.mail_server import MailServer
 from dealer_agent.delivery.outlet import OutletParts
 from dealer_agent.leads.adf import render_adf
 from dealer_agent.leads.consent import EMAIL
@@ -41,7 +39,8 @@ class CrmMailOutlet(_MailOutlet):
 
     def render(self, delivery: DueDelivery, message: DeliveredMessage) -> bytes:
         """The mail."""
-        mail = _headers(self.server, delivery, self.to, adf_mail_subject(message), _customer_of(message))
+        subject, at = adf_mail_subject(message), datetime.now(UTC)
+        mail = new_mail(self.server.sender, self.to, subject, delivery.delivery_id, at, _customer_of(message))
         text = render_adf(message).decode("ascii")
         fits = max(map(len, text.splitlines())) <= LONGEST_LINE
         mail.set_content(text, cte="7bit" if fits else "quoted-printable")
@@ -106,46 +105,17 @@ def _customer_of(message: DeliveredMessage) -> tuple[str, ...]:
     return (message.customer.email,)
 
 
-def _headers(
-    server: MailServer, delivery: DueDelivery, to: tuple[str, ...], subject: str, reply_to: tuple[str, ...] = ()
-) -> EmailMessage:
-    """A mail without content. Its id is that of the delivery, so a repeated mail is the same one."""
-    sender = server.settings.from_address
-    mail = EmailMessage(policy=policy.SMTP.clone(cte_type="7bit", utf8=needs_utf8(sender, *to, *reply_to)))
-    mail["From"] = _address(sender, server.from_name)
-    mail["To"] = [_address(address) for address in to]
-    if reply_to:
-        mail["Reply-To"] = [_address(address) for address in reply_to]
-    mail["Subject"] = _one_line(subject)
-    mail["Date"] = format_datetime(datetime.now(UTC))
-    mail["Message-ID"] = f"<{delivery.delivery_id}@{sender.rpartition('@')[2]}>"
-    mail["Auto-Submitted"] = "auto-generated"
-    return mail
-
-
 def _mail(
     server: MailServer, delivery: DueDelivery, to: tuple[str, ...], mail: Mail, reply_to: tuple[str, ...] = ()
 ) -> bytes:
     """The bytes of a mail to staff or to a customer, with its calendar files."""
-    message = _headers(server, delivery, to, mail.subject, reply_to)
+    message = new_mail(server.sender, to, mail.subject, delivery.delivery_id, datetime.now(UTC), reply_to)
     message.set_content(mail.text)
     for part in mail.calendars:
         message.add_attachment(
             part.content, maintype="text", subtype="calendar", filename=part.name, params={"method": part.method}
         )
     return message.as_bytes()
-
-
-def _address(address: str, name: str = "") -> Address:
-    local, _, domain = address.rpartition("@")
-    if local.startswith('"'):
-        return Address(_one_line(name), addr_spec=address)
-    # `addr_spec` accepts only ASCII, but a mailbox may have other letters (RFC 6531).
-    return Address(_one_line(name), username=local, domain=domain)
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
 
 
 CHANNEL = SmtpChannel
