@@ -1,4 +1,4 @@
-"""The triggers and the function of the first migration, as SQL. A migration imports nothing else of the application."""
+"""The triggers and the function of the first migration, as SQL."""
 
 # SQLite runs no trigger for the change that a trigger makes.
 SQLITE_TRIGGERS = (

@@ -1,92 +1,16 @@
 """The first schema: all tables (`storage.schema` describes them), triggers, and row-level security of PostgreSQL."""
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
-from typing import Any
-
 import sqlalchemy as sa
 from alembic import op
 
 from dealer_agent.storage.migrations.first_functions import DUE_DEALERS, POSTGRESQL_TRIGGERS, SQLITE_TRIGGERS
+from dealer_agent.storage.migrations.tables import add_index, add_table, isolate
 
 revision = "0024"
 down_revision = None
 
-TYPES: dict[str, type[sa.types.TypeEngine[Any]]] = {
-    "text": sa.String,
-    "numbers": sa.BigInteger,
-    "counts": sa.Integer,
-    "flags": sa.Boolean,
-    "data": sa.LargeBinary,
-    "sealed": sa.LargeBinary,
-}
-
-INSTALLATION_TABLES = (
-    "registered_dealers",
-    "dealer_hosts",
-    "dealer_keys",
-    "revisions",
-    "jobs",
-)
+INSTALLATION_TABLES = ("registered_dealers", "dealer_hosts", "dealer_keys", "revisions", "jobs")
 """The tables whose rows of all dealers a transaction of the installation may read."""
-
-
-def _table(
-    name: str,
-    key: str,
-    *,
-    of: str = "",
-    cascades: bool = False,
-    nullable: str = "",
-    defaults: Mapping[str, str] = MappingProxyType({}),
-    indexes: Sequence[str] = (),
-    unique: Sequence[str] = (),
-    **columns: str,
-) -> None:
-    """Makes a table with the columns of each type (`TYPES`). All names are split at spaces.
-
-    The primary key and each index begin with `dealer_id`, and then have the named columns. Each row belongs to the row
-    of the table `of` that has the same key. With `cascades`, it is deleted with that row.
-    """
-    described = [
-        sa.Column(
-            column,
-            TYPES[kind],
-            nullable=column in nullable.split(),
-            server_default=defaults.get(column),
-            comment="sealed" if kind == "sealed" else None,
-        )
-        for kind, names in columns.items()
-        for column in names.split()
-    ]
-    constraints: list[sa.Constraint] = [sa.PrimaryKeyConstraint("dealer_id", *key.split(), name=f"pk_{name}")]
-    if of:
-        owner, owner_key = of.split(".")
-        constraints.append(
-            sa.ForeignKeyConstraint(
-                ["dealer_id", owner_key],
-                [f"{owner}.dealer_id", of],
-                name=f"fk_{name}_{owner}",
-                ondelete="CASCADE" if cascades else None,
-            )
-        )
-    op.create_table(name, sa.Column("dealer_id", sa.String, nullable=False), *described, *constraints)
-    for index in (*indexes, *unique):
-        _index(name, index, unique=index in unique)
-
-
-def _index(table: str, columns: str, where: str | None = None, *, unique: bool = False) -> None:
-    """Makes an index, of the rows that satisfy the condition `where`."""
-    names = ["dealer_id", *columns.split()]
-    condition = None if where is None else sa.text(where)
-    op.create_index(
-        f"ix_{table}_{'_'.join(names)}",
-        table,
-        names,
-        unique=unique,
-        sqlite_where=condition,
-        postgresql_where=condition,
-    )
 
 
 def upgrade() -> None:
@@ -103,23 +27,11 @@ def upgrade() -> None:
     if is_postgresql:
         op.execute(DUE_DEALERS)
         op.execute("REVOKE ALL ON FUNCTION dealers_with_due_deliveries FROM PUBLIC")
-        _isolate(connection)
-
-
-def _isolate(connection: sa.Connection) -> None:
-    """A transaction reads and writes rows of its dealer. One about all dealers reads INSTALLATION_TABLES."""
-    variable = "current_setting('dealer_agent.dealer', true)"
-    for table in sa.inspect(connection).get_table_names():
-        if table == "alembic_version":
-            continue
-        op.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
-        op.execute(f"CREATE POLICY one_dealer ON {table} USING (dealer_id = {variable})")
-        if table in INSTALLATION_TABLES:
-            op.execute(f"CREATE POLICY all_dealers ON {table} FOR SELECT USING ({variable} = '*')")
+    isolate(set(sa.inspect(connection).get_table_names()) - {"alembic_version"}, INSTALLATION_TABLES)
 
 
 def _make_tables_of_installations() -> None:
-    _table(
+    add_table(
         "dealers",
         "",
         numbers="consent_events accesses",
@@ -127,35 +39,35 @@ def _make_tables_of_installations() -> None:
         nullable="consent_head consent_seal access_head access_seal",
         defaults={"consent_events": "0", "accesses": "0"},
     )
-    _table("vault_keys", "key_id", text="key_id", data="proof")
-    _table("vault_key_uses", "key_id", text="key_id state lacked_by", numbers="since", nullable="lacked_by")
-    _table("clocks", "", numbers="trusted_at")
-    _table(
+    add_table("vault_keys", "key_id", text="key_id", data="proof")
+    add_table("vault_key_uses", "key_id", text="key_id state lacked_by", numbers="since", nullable="lacked_by")
+    add_table("clocks", "", numbers="trusted_at")
+    add_table(
         "revisions",
         "",
         numbers="stock_counter token_counter settings_counter changed_at",
         defaults={"settings_counter": "0", "changed_at": "0"},
     )
     op.create_index("ix_revisions_changed_at_dealer_id", "revisions", ["changed_at", "dealer_id"])
-    _table(
+    add_table(
         "registered_dealers",
         "",
         flags="enabled listed",
         text="name",
         numbers="settings_number added_at changed_at",
     )
-    _table("dealer_settings", "number", numbers="number at", text="actor note", data="document")
-    _table("dealer_hosts", "host", text="host", numbers="added_at")
-    _table("dealer_keys", "key_id", text="key_id", counts="position", data="wrapped", numbers="created_at")
-    _table("key_copies", "key_id", text="key_id", numbers="confirmed_at")
-    _table(
+    add_table("dealer_settings", "number", numbers="number at", text="actor note", data="document")
+    add_table("dealer_hosts", "host", text="host", numbers="added_at")
+    add_table("dealer_keys", "key_id", text="key_id", counts="position", data="wrapped", numbers="created_at")
+    add_table("key_copies", "key_id", text="key_id", numbers="confirmed_at")
+    add_table(
         "replicas",
         "machine",
         text="machine version settings forwarded_by",
         numbers="seen_at",
         nullable="forwarded_by",
     )
-    _table(
+    add_table(
         "tokens",
         "token_id",
         text="token_id purpose scopes name",
@@ -165,14 +77,14 @@ def _make_tables_of_installations() -> None:
         defaults={"purpose": "skills"},
         unique=["token_hash"],
     )
-    _table(
+    add_table(
         "nonces",
         "nonce",
         data="nonce",
         numbers="expires_at",
         indexes=["expires_at"],
     )
-    _table(
+    add_table(
         "agent_policies",
         "agent number",
         text="agent state reason set_by",
@@ -181,8 +93,8 @@ def _make_tables_of_installations() -> None:
         data="skills rates",
         nullable="skills leads_a_day",
     )
-    _table("refusals", "refusal_id", text="refusal_id code", numbers="at", indexes=["at"])
-    _table(
+    add_table("refusals", "refusal_id", text="refusal_id code", numbers="at", indexes=["at"])
+    add_table(
         "accesses",
         "access_id",
         text="access_id actor action lead_id",
@@ -193,11 +105,11 @@ def _make_tables_of_installations() -> None:
         indexes=["at"],
         unique=["number"],
     )
-    _table("daily_counts", "day subject item", text="day subject item", numbers="number")
+    add_table("daily_counts", "day subject item", text="day subject item", numbers="number")
 
 
 def _make_tables_of_stock() -> None:
-    _table(
+    add_table(
         "units",
         "vehicle_id",
         text="vehicle_id vin stock digest action",
@@ -207,7 +119,7 @@ def _make_tables_of_stock() -> None:
         indexes=["sold_at"],
         unique=["vin"],
     )
-    _table(
+    add_table(
         "unit_documents",
         "vehicle_id",
         of="units.vehicle_id",
@@ -216,7 +128,7 @@ def _make_tables_of_stock() -> None:
         data="unit before",
         nullable="before",
     )
-    _table(
+    add_table(
         "imports",
         "revision",
         numbers="revision undoes at",
@@ -226,7 +138,7 @@ def _make_tables_of_stock() -> None:
         data="rooftops findings",
         nullable="feed rooftops findings undoes",
     )
-    _table(
+    add_table(
         "unit_changes",
         "vehicle_id",
         text="vehicle_id vin stock digest action",
@@ -234,8 +146,8 @@ def _make_tables_of_stock() -> None:
         numbers="revision first_seen changed_at updated_at sold_at",
         nullable="vin stock unit sold_at",
     )
-    _table("feed_shapes", "rooftops", text="rooftops", data="shape before", nullable="before")
-    _table(
+    add_table("feed_shapes", "rooftops", text="rooftops", data="shape before", nullable="before")
+    add_table(
         "held_units",
         "vehicle_id",
         text="vehicle_id vin stock rooftop source decided_by decision",
@@ -243,7 +155,7 @@ def _make_tables_of_stock() -> None:
         data="doubts released unit",
         nullable="vin stock decided_by good_at leaves_at decided_at unit",
     )
-    _table(
+    add_table(
         "refused_imports",
         "refusal_id",
         text="refusal_id source layout feed",
@@ -252,7 +164,7 @@ def _make_tables_of_stock() -> None:
         nullable="layout feed rooftops",
         indexes=["at"],
     )
-    _table(
+    add_table(
         "feeds",
         "name",
         text="name source fetch_problem file_problem",
@@ -261,7 +173,7 @@ def _make_tables_of_stock() -> None:
         data="digest seen imported_hash",
         nullable="seen imported_hash checked_at succeeded_at new_at imported_at fetch_problem file_problem",
     )
-    _table(
+    add_table(
         "feed_files",
         "feed file_id",
         text="feed file_id name state problem",
@@ -274,7 +186,7 @@ def _make_tables_of_stock() -> None:
 
 
 def _make_tables_of_leads() -> None:
-    _table(
+    add_table(
         "leads",
         "lead_id",
         text="lead_id status rooftop vehicle_id vin stock caller may_be_same_person_as quarantine mark marked_by"
@@ -287,10 +199,10 @@ def _make_tables_of_leads() -> None:
         # The last three columns: what became of the leads of each agent is counted from the index alone.
         indexes=["received_at lead_id caller mark bounced_at", "used_at"],
     )
-    _index("leads", "quarantined_at lead_id", where="quarantine = 'waiting'")
-    _index("leads", "may_be_same_person_as", where="may_be_same_person_as IS NOT NULL")
-    _index("leads", "caller received_at lead_id", where="caller IS NOT NULL")
-    _table(
+    add_index("leads", "quarantined_at lead_id", where="quarantine = 'waiting'")
+    add_index("leads", "may_be_same_person_as", where="may_be_same_person_as IS NOT NULL")
+    add_index("leads", "caller received_at lead_id", where="caller IS NOT NULL")
+    add_table(
         "lead_events",
         "event_id",
         of="leads.lead_id",
@@ -300,7 +212,7 @@ def _make_tables_of_leads() -> None:
         nullable="changes",
         indexes=["lead_id"],
     )
-    _table(
+    add_table(
         "lead_contacts",
         "contact_hash vehicle_key received_at lead_id",
         of="leads.lead_id",
@@ -312,8 +224,8 @@ def _make_tables_of_leads() -> None:
         # The second finds the newest leads of a contact: a lead of a person with thousands of leads costs no more.
         indexes=["lead_id", "contact_hash received_at lead_id"],
     )
-    _table("withdrawals", "contact_hash channel", data="contact_hash", text="channel", numbers="at")
-    _table(
+    add_table("withdrawals", "contact_hash channel", data="contact_hash", text="channel", numbers="at")
+    add_table(
         "consent_proofs",
         "number",
         of="leads.lead_id",
@@ -322,7 +234,7 @@ def _make_tables_of_leads() -> None:
         sealed="body",
         indexes=["lead_id", "last_at"],
     )
-    _table(
+    add_table(
         "proof_contacts",
         "contact_hash lead_id",
         of="leads.lead_id",
@@ -330,7 +242,7 @@ def _make_tables_of_leads() -> None:
         text="lead_id",
         indexes=["lead_id"],
     )
-    _table(
+    add_table(
         "consent_events",
         "number",
         of="leads.lead_id",
@@ -347,7 +259,7 @@ def _make_tables_of_leads() -> None:
         "CREATE INDEX ix_consent_events_withdrawals ON consent_events (dealer_id, number) "
         "WHERE kind IN ('revoked', 'revoked on another lead')"
     )
-    _table(
+    add_table(
         "appointments",
         "appointment_id",
         of="leads.lead_id",
@@ -358,10 +270,10 @@ def _make_tables_of_leads() -> None:
         nullable="starts_at ends_at cancelled_at shares request vehicle_id",
         indexes=["lead_id", "starts_at"],
     )
-    _index("appointments", "shares", where="shares IS NOT NULL")
+    add_index("appointments", "shares", where="shares IS NOT NULL")
     # Those that a person must arrange, the oldest first.
-    _index("appointments", "created_at", where="starts_at IS NULL")
-    _table(
+    add_index("appointments", "created_at", where="starts_at IS NULL")
+    add_table(
         "places",
         "rooftop kind quarter place",
         of="appointments.appointment_id",
@@ -371,7 +283,7 @@ def _make_tables_of_leads() -> None:
         counts="place",
         indexes=["appointment_id"],
     )
-    _table(
+    add_table(
         "idempotency",
         "fingerprint",
         data="fingerprint",
@@ -384,7 +296,7 @@ def _make_tables_of_leads() -> None:
 
 
 def _make_tables_of_jobs() -> None:
-    _table(
+    add_table(
         "outbox",
         "delivery_id",
         of="leads.lead_id",
@@ -402,7 +314,7 @@ def _make_tables_of_jobs() -> None:
         "CREATE INDEX ix_outbox_due ON outbox (dealer_id, (COALESCE(NULLIF(due_at, created_at), 0))) "
         "WHERE state = 'waiting'"
     )
-    _table(
+    add_table(
         "jobs",
         "kind subject",
         text="kind subject lease result",
@@ -412,7 +324,7 @@ def _make_tables_of_jobs() -> None:
     )
     # The due jobs of all dealers.
     op.create_index("ix_jobs_kind_due_at", "jobs", ["kind", "due_at"])
-    _table(
+    add_table(
         "key_sets",
         "source",
         text="source problem",
@@ -420,14 +332,14 @@ def _make_tables_of_jobs() -> None:
         numbers="version asked_at tried_at fetched_at expires_at used_at pinned_until",
         nullable="document tried_at fetched_at expires_at pinned_until problem",
     )
-    _table(
+    add_table(
         "alert_checks",
         "",
         numbers="digest_at lead_failed_at",
         counts="failed_leads",
         nullable="digest_at lead_failed_at",
     )
-    _table(
+    add_table(
         "alerts",
         "condition subject",
         text="condition subject detail",
@@ -436,7 +348,7 @@ def _make_tables_of_jobs() -> None:
         counts="unreported amount",
         nullable="seen_at cleared_at started_at ended_at reported_at since amount",
     )
-    _table(
+    add_table(
         "alert_messages",
         "message_id receiver",
         text="message_id receiver kind state problem",
@@ -450,7 +362,7 @@ def _make_tables_of_jobs() -> None:
 def _make_tables_of_console() -> None:
     # The rows of people belong to the installation, so their `dealer_id` is that of its owner. `for_dealer` is the
     # dealer for whom the person works.
-    _table(
+    add_table(
         "people",
         "person_id",
         text="person_id email password",
@@ -459,8 +371,8 @@ def _make_tables_of_console() -> None:
         nullable="password totp_number totp_step signed_in_at",
         unique=["email"],
     )
-    _table("memberships", "person_id for_dealer", text="person_id for_dealer role", data="rooftops")
-    _table(
+    add_table("memberships", "person_id for_dealer", text="person_id for_dealer role", data="rooftops")
+    add_table(
         "passkeys",
         "credential_id",
         text="person_id name",
@@ -469,7 +381,7 @@ def _make_tables_of_console() -> None:
         nullable="used_at",
         indexes=["person_id"],
     )
-    _table(
+    add_table(
         "invitations",
         "token_hash",
         text="person_id for_dealer role invited_by",
@@ -478,7 +390,7 @@ def _make_tables_of_console() -> None:
         numbers="created_at expires_at",
         indexes=["person_id"],
     )
-    _table(
+    add_table(
         "console_sessions",
         "session_hash",
         text="session_id person_id address browser",
@@ -487,7 +399,7 @@ def _make_tables_of_console() -> None:
         nullable="proved_at",
         indexes=["person_id", "used_at"],
     )
-    _table(
+    add_table(
         "lead_notes",
         "note_id",
         of="leads.lead_id",

@@ -6,36 +6,24 @@ from collections import defaultdict
 import sqlalchemy as sa
 from alembic import op
 
+from dealer_agent.storage.migrations.tables import add_table, isolate
+
 revision = "0025"
 down_revision = "0024"
 
 
 def upgrade() -> None:
     """Makes the tables, and stores where the record of each dealer begins."""
-    op.create_table(
+    add_table(
         "recorded_units",
-        sa.Column("dealer_id", sa.String, nullable=False),
-        sa.Column("vehicle_id", sa.String, nullable=False),
-        sa.Column("revision", sa.BigInteger, nullable=False),
-        sa.Column("until", sa.BigInteger, nullable=False),
-        sa.Column("vin", sa.String),
-        sa.Column("stock", sa.String),
-        sa.Column("action", sa.String, nullable=False),
-        sa.Column("first_seen", sa.BigInteger, nullable=False),
-        sa.Column("changed_at", sa.BigInteger, nullable=False),
-        sa.Column("updated_at", sa.BigInteger, nullable=False),
-        sa.Column("document", sa.LargeBinary),
-        sa.PrimaryKeyConstraint("dealer_id", "vehicle_id", "revision", name="pk_recorded_units"),
+        "vehicle_id revision",
+        text="vehicle_id vin stock action",
+        numbers="revision until first_seen changed_at updated_at",
+        data="document",
+        nullable="vin stock document",
+        indexes=["until vehicle_id"],
     )
-    op.create_index(
-        "ix_recorded_units_dealer_id_until_vehicle_id", "recorded_units", ["dealer_id", "until", "vehicle_id"]
-    )
-    op.create_table(
-        "record_starts",
-        sa.Column("dealer_id", sa.String, nullable=False),
-        sa.Column("revision", sa.BigInteger, nullable=False),
-        sa.PrimaryKeyConstraint("dealer_id", name="pk_record_starts"),
-    )
+    add_table("record_starts", "", numbers="revision")
     # A column without a default changes no row, so a large table takes no time.
     op.add_column("imports", sa.Column("current_at", sa.BigInteger))
     op.add_column("imports", sa.Column("good_since", sa.LargeBinary))
@@ -44,12 +32,7 @@ def upgrade() -> None:
         " SELECT dealer_id, max(revision) FROM imports GROUP BY dealer_id"
     )
     _add_held_units(op.get_bind())
-    if op.get_bind().dialect.name == "postgresql":
-        for table in ("recorded_units", "record_starts"):
-            op.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
-            op.execute(
-                f"CREATE POLICY one_dealer ON {table} USING (dealer_id = current_setting('dealer_agent.dealer', true))"
-            )
+    isolate(["recorded_units", "record_starts"])
 
 
 def _add_held_units(connection: sa.Connection) -> None:
