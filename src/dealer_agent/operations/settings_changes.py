@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import msgspec
 
@@ -56,35 +56,6 @@ class CurrentSettings(NamedTuple):
             raise SettingsConflict("somebody has changed the settings meanwhile: look at them, then do it again")
 
 
-class DealerSettings(Protocol):
-    """The settings of one dealer."""
-
-    def current(self) -> CurrentSettings:
-        """The current settings."""
-
-    def check(self, text: str) -> Settings:
-        """The settings of a text. Raises SettingsError with all problems."""
-
-    def save(self, text: str, *, expected: str, actor: str, note: str) -> int:
-        """Stores a text, and returns its number.
-
-        `expected` is the version that was changed. Raises SettingsError, and SettingsConflict if it is not current.
-        """
-
-    def history(self) -> Sequence[SettingsRecord]:
-        """What was stored, newest first."""
-
-    def read(self, number: int) -> str | None:
-        """The text with this number."""
-
-
-def settings_of(opened: OpenInstallation, dealer_id: str) -> DealerSettings:
-    """The settings of a dealer, to read and to change."""
-    if opened.installation.only is not None:
-        return FileSettings(opened.installation.folder, opened.store, dealer_id)
-    return RegisteredSettings(opened, dealer_id)
-
-
 def require_same_dealer(settings: Settings, dealer_id: str) -> Settings:
     """Raises SettingsError if a text has another id."""
     if settings.dealer.id != dealer_id:
@@ -100,17 +71,20 @@ class RegisteredSettings:
     dealer_id: str
 
     def current(self) -> CurrentSettings:
-        """See DealerSettings."""
+        """The current settings."""
         with self.opened.store.read(self.dealer_id) as tx:
             number = find_dealer(tx).settings_number
             return CurrentSettings(number, read_settings(tx, number).decode())
 
     def check(self, text: str) -> Settings:
-        """See DealerSettings."""
+        """The settings of a text. Raises SettingsError with all problems."""
         return require_same_dealer(self.opened.installation.dealer_settings(text), self.dealer_id)
 
     def save(self, text: str, *, expected: str, actor: str, note: str) -> int:
-        """See DealerSettings."""
+        """Stores a text, and returns its number.
+
+        `expected` is the version that was changed. Raises SettingsError, and SettingsConflict if it is not current.
+        """
         self.check(text)
         current = self.current()
         current.require(expected)
@@ -118,12 +92,12 @@ class RegisteredSettings:
             return change_settings(tx, text.encode(), expected=current.number, actor=actor, note=note)
 
     def history(self) -> Sequence[SettingsRecord]:
-        """See DealerSettings."""
+        """What was stored, newest first."""
         with self.opened.store.read(self.dealer_id) as tx:
             return list_settings(tx)
 
     def read(self, number: int) -> str | None:
-        """See DealerSettings."""
+        """The text with this number."""
         with self.opened.store.read(self.dealer_id) as tx:
             known = {record.number for record in list_settings(tx)}
             return read_settings(tx, number).decode() if number in known else None
@@ -149,19 +123,19 @@ class FileSettings:
     dealer_id: str
 
     def current(self) -> CurrentSettings:
-        """See DealerSettings. A text that was edited in the file has the number after the last one that was saved."""
+        """The current settings. A text that was edited in the file has the number after the last one that was saved."""
         text = read_text(self.folder / FILE_NAME)
         newest = max(self._numbers(), default=0)
         return CurrentSettings(newest if newest and self.read(newest) == text else newest + 1, text)
 
     def check(self, text: str) -> Settings:
-        """See DealerSettings."""
+        """See RegisteredSettings."""
         file = read_dealer_file(text)
         settings = Settings.of(file, folder=self.folder, database_url="", service=file.service, cipher=None)
         return require_same_dealer(settings, self.dealer_id)
 
     def save(self, text: str, *, expected: str, actor: str, note: str) -> int:
-        """See DealerSettings."""
+        """See RegisteredSettings."""
         self.check(text)
         with self.store.write(self.dealer_id) as tx:
             # All processes read the file again when this counter changes. Its row is the lock, too.
@@ -176,12 +150,12 @@ class FileSettings:
         return number + 1
 
     def history(self) -> Sequence[SettingsRecord]:
-        """See DealerSettings."""
+        """See RegisteredSettings."""
         headers = ((number, self._read_file(number)[0]) for number in sorted(self._numbers(), reverse=True))
         return [SettingsRecord(number, each.at, each.actor, each.note) for number, each in headers]
 
     def read(self, number: int) -> str | None:
-        """See DealerSettings."""
+        """See RegisteredSettings."""
         return self._read_file(number)[1] if number in self._numbers() else None
 
     def _numbers(self) -> list[int]:
@@ -213,6 +187,17 @@ class FileSettings:
         made.chmod(path.stat().st_mode & 0o777)
         made.replace(path)
         sync_folder(self.folder)
+
+
+DealerSettings = RegisteredSettings | FileSettings
+"""The settings of one dealer."""
+
+
+def settings_of(opened: OpenInstallation, dealer_id: str) -> DealerSettings:
+    """The settings of a dealer, to read and to change."""
+    if opened.installation.only is not None:
+        return FileSettings(opened.installation.folder, opened.store, dealer_id)
+    return RegisteredSettings(opened, dealer_id)
 
 
 def sections_that_need_a_restart(installation: Installation, before: Settings, after: Settings) -> list[str]:
