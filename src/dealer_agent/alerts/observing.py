@@ -244,7 +244,7 @@ def observe_address(address: PublicAddress, settings: AlertSettings, now: dateti
             httpx.Client(verify=address.context or True, timeout=ADDRESS_SECONDS) as client,
             client.stream("GET", address.url) as response,
         ):
-            expires_at = _expiry(response)
+            expires_at = certificate_expiry(response)
             for part in response.iter_bytes():
                 body += part
                 if len(body) > MOST_BYTES or time.monotonic() > ends:
@@ -260,13 +260,11 @@ def observe_address(address: PublicAddress, settings: AlertSettings, now: dateti
     return {"public_address_failing": [], "certificate_expiring": expiring}
 
 
-def _expiry(response: httpx.Response) -> datetime | None:
-    """When the certificate of the server of a response expires; None without TLS."""
+def certificate_expiry(response: httpx.Response) -> datetime | None:
+    """When the certificate of the server of an open response expires; None without TLS."""
     connection = response.extensions["network_stream"].get_extra_info("ssl_object")
     certificate = connection.getpeercert() if connection is not None else None
-    if not certificate:
-        return None
-    return datetime.fromtimestamp(ssl.cert_time_to_seconds(certificate["notAfter"]), UTC)
+    return datetime.fromtimestamp(ssl.cert_time_to_seconds(certificate["notAfter"]), UTC) if certificate else None
 
 
 def _of_channel(unsent: UnsentDeliveries) -> Observation:

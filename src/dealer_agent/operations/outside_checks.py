@@ -15,6 +15,7 @@ import httpx
 import msgspec
 
 from dealer_agent import __version__
+from dealer_agent.alerts.observing import certificate_expiry
 from dealer_agent.callers.access_token import read_keys
 from dealer_agent.dealers.profile import HttpChannel, Profile
 from dealer_agent.dealers.profile_checks import is_this_machine
@@ -30,7 +31,7 @@ from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.operations.checks import DoctorFinding, Examined, local
 from dealer_agent.operations.inside_checks import clock_finding
 from dealer_agent.outgoing.addresses import AddressRefused, AddressRule
-from dealer_agent.outgoing.connections import connect, http_client, trusted
+from dealer_agent.outgoing.connections import certificate_error, connect, http_client, trusted
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.requests import Customer, SourceAgent
 from dealer_agent.protocol.well_known import ARD_PATH
@@ -142,7 +143,7 @@ def _fetched(url: str, examined: Examined) -> Generator[DoctorFinding, None, byt
             client.stream("GET", url) as response,
         ):
             answered = datetime.now(UTC)
-            expires_at = _expiry(response)
+            expires_at = certificate_expiry(response)
             for part in response.iter_bytes():
                 body += part
                 if len(body) > MOST_BYTES or time.monotonic() > ends:
@@ -172,20 +173,10 @@ def _fetched(url: str, examined: Examined) -> Generator[DoctorFinding, None, byt
     return body
 
 
-def _expiry(response: httpx.Response) -> datetime | None:
-    """When the certificate of the server of a response expires; None without TLS."""
-    connection = response.extensions["network_stream"].get_extra_info("ssl_object")
-    certificate = connection.getpeercert() if connection is not None else None
-    return datetime.fromtimestamp(ssl.cert_time_to_seconds(certificate["notAfter"]), UTC) if certificate else None
-
-
 def _words_of(error: BaseException) -> str:
     """Why there is no response, in words."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            return f"its certificate is not valid ({cause.verify_message})"
-        cause = cause.__cause__ or cause.__context__
+    if (wrong := certificate_error(error)) is not None:
+        return f"its certificate is not valid ({wrong.verify_message})"
     return "no response in time" if isinstance(error, httpx.TimeoutException) else "it cannot be reached"
 
 

@@ -87,6 +87,14 @@ def _trusted(*_: str | None) -> ssl.SSLContext:
     return httpx.create_ssl_context()
 
 
+def certificate_error(error: BaseException) -> ssl.SSLCertVerificationError | None:
+    """What is wrong with the certificate of a server, if that caused this error."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
+        cause = cause.__cause__ or cause.__context__
+    return cause
+
+
 class _CheckedTransport(httpx.AsyncHTTPTransport):
     def __init__(self, rule: AddressRule, limits: httpx.Limits) -> None:
         super().__init__(verify=trusted(), limits=limits)

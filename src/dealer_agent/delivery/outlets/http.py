@@ -2,7 +2,6 @@
 
 import asyncio
 import hmac
-import ssl
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from dealer_agent.delivery.attempt import Countdown, Lease, NotDelivered
 from dealer_agent.delivery.outlet import FORMATS, Format, OutletParts
 from dealer_agent.leads.lead_view import DeliveredMessage
 from dealer_agent.outgoing.addresses import AddressRefused
+from dealer_agent.outgoing.connections import certificate_error
 from dealer_agent.storage.deliveries.outbox import DueDelivery
 from dealer_agent.storage.errors import CANNOT_BE_REACHED, DatabaseFailure
 
@@ -175,11 +175,8 @@ def _retry_after(value: str | None) -> timedelta | None:
 
 def _problem(error: httpx.TransportError) -> str:
     """Describes an error without the text of the library, because it may quote the request."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            return "its certificate is not to be trusted"
-        cause = cause.__cause__ or cause.__context__
+    if certificate_error(error) is not None:
+        return "its certificate is not to be trusted"
     match error:
         case httpx.ConnectError():
             return f"the server {CANNOT_BE_REACHED}"
