@@ -80,7 +80,7 @@ def parameters_of(statement: Select[Any] | Update | Delete) -> set[str]:
         pytest.param(lead_summaries.READ_STATUSES, "lead_id=?", id="the visits of a page of leads"),
         pytest.param(lead_summaries.COUNT_DELIVERIES, "lead_id=?", id="the deliveries of a page of leads"),
         pytest.param(notes.READ_NOTES, "lead_id=?", id="the notes about a lead"),
-        pytest.param(leads.READ_FACTS, "lead_id=?", id="who may work on a lead"),
+        pytest.param(leads.READ_FACTS.statement, "lead_id=?", id="who may work on a lead"),
         pytest.param(
             lead_search.FIND_QUARANTINED, "ix_leads_dealer_id_quarantined_at", id="which leads wait in quarantine"
         ),

@@ -37,7 +37,7 @@ from dealer_agent.protocol.problems import Problem, validation_error
 from dealer_agent.protocol.responses import LeadStatus
 from dealer_agent.protocol.timestamps import parse_timestamp, utc_text
 from dealer_agent.storage.leads.idempotency import IdempotencyRecord, find_idempotent, record_idempotency
-from dealer_agent.storage.leads.stored_leads import append_to_lead, get_lead, read_sender
+from dealer_agent.storage.leads.stored_leads import append_to_lead, get_lead, read_facts
 from dealer_agent.storage.leads.visits import visits_of
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
@@ -151,11 +151,11 @@ class LeadDesk:
 
     def _check_sender(self, tx: Transaction, lead_id: str, caller: Caller, secret: str | UnsetType) -> None:
         """Raises LeadNotFound unless the caller has sent the lead. It does the same work for every lead."""
-        sender = read_sender(tx, lead_id)
+        lead = read_facts(tx, lead_id)
         is_right = self.secrets.is_right(lead_id, "" if secret is UNSET else secret)
-        if sender is None or sender.erased_at is not None:
+        if lead is None or lead.erased_at is not None:
             raise _not_found()
-        if not (is_right if sender.caller is None else sender.caller == caller.identity):
+        if not (is_right if lead.caller is None else lead.caller == caller.identity):
             raise _not_found()
 
     def _state(self, tx: Transaction, context: IntakeContext, lead_id: str, acted_on: str | None = None) -> bytes:

@@ -14,7 +14,7 @@ from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage.columns import UtcTime
 from dealer_agent.storage.jobs import add_jobs
 from dealer_agent.storage.schema import alert_checks, alert_messages, alerts, jobs, key_copies
-from dealer_agent.storage.statements import of_dealer, upsert
+from dealer_agent.storage.statements import of_dealer, rows_of, upsert
 from dealer_agent.storage.stock.reading import ImportRecord, list_imports
 from dealer_agent.storage.transaction import Transaction
 
@@ -92,9 +92,7 @@ class MessageRecord(NamedTuple):
     problem: str | None
 
 
-READ_CHECK = select(alert_checks.c.digest_at, alert_checks.c.lead_failed_at, alert_checks.c.failed_leads).where(
-    of_dealer(alert_checks)
-)
+READ_CHECK = rows_of(alert_checks, CheckRecord)
 
 STORE_DIGEST = upsert(alert_checks, "UPDATE SET digest_at = excluded.digest_at")
 
@@ -107,17 +105,11 @@ COUNT_FAILED_LEADS = upsert(
     bindparam("quiet", type_=UtcTime),
 )
 
-READ_ALERTS = (
-    select(*(alerts.c[name] for name in AlertState._fields))
-    .where(of_dealer(alerts))
-    .order_by(alerts.c.condition, alerts.c.subject)
-)
+READ_ALERTS = rows_of(alerts, AlertState).order_by(alerts.c.condition, alerts.c.subject)
 
 STORE_ALERT = upsert(alerts, "UPDATE SET " + ", ".join(f"{name} = excluded.{name}" for name in AlertState._fields[2:]))
 
-DELETE_ALERT = delete(alerts).where(
-    of_dealer(alerts), alerts.c.condition == bindparam("of_condition"), alerts.c.subject == bindparam("of_subject")
-)
+DELETE_ALERT = delete(alerts).where(of_dealer(alerts, condition="of_condition", subject="of_subject"))
 
 COUNT_CHANGES = select(func.count(alert_messages.c.message_id.distinct())).where(
     of_dealer(alert_messages), alert_messages.c.kind == "change", alert_messages.c.created_at > bindparam("from_time")
@@ -126,9 +118,7 @@ COUNT_CHANGES = select(func.count(alert_messages.c.message_id.distinct())).where
 ADD_MESSAGE = insert(alert_messages)
 
 _WAITING_MESSAGE = (
-    of_dealer(alert_messages),
-    alert_messages.c.message_id == bindparam("of_message"),
-    alert_messages.c.receiver == bindparam("of_receiver"),
+    of_dealer(alert_messages, message_id="of_message", receiver="of_receiver"),
     alert_messages.c.state == "waiting",
 )
 
@@ -178,8 +168,7 @@ READ_COPIES = select(key_copies.c.key_id, key_copies.c.confirmed_at).where(of_de
 
 def read_check(tx: Transaction) -> CheckRecord:
     """What the checks of the dealer remember."""
-    row = tx.execute(READ_CHECK).one_or_none()
-    return CheckRecord(None, None, 0) if row is None else CheckRecord(*row)
+    return tx.find(CheckRecord, READ_CHECK) or CheckRecord(None, None, 0)
 
 
 def store_digest_time(tx: Transaction, digest_at: datetime | None) -> None:

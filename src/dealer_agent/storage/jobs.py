@@ -94,9 +94,9 @@ def lease_times(now: datetime, lease: timedelta) -> dict[str, datetime]:
 
 _FREE = is_free(jobs)
 _DUE = (jobs.c.due_at <= bindparam("now"), jobs.c.due_at > bindparam("longest_wait"))
-THIS_JOB = (of_dealer(jobs), jobs.c.kind == bindparam("of_kind"), jobs.c.subject == bindparam("of_subject"))
+THIS_JOB = of_dealer(jobs, kind="of_kind", subject="of_subject")
 """The condition that a row is the job of the parameters `of_kind` and `of_subject`."""
-_HELD = (*THIS_JOB, jobs.c.lease == bindparam("of_lease"))
+_HELD = of_dealer(jobs, kind="of_kind", subject="of_subject", lease="of_lease")
 
 # Each condition of `_DUE` has a query of its own: an index has their rows in order, and not those of an OR.
 _OLDEST = [
@@ -139,7 +139,7 @@ FIND_DUE = _in_turn([each.where(of_dealer(jobs)) for each in _OLDEST])
 CLAIM_JOB = (
     update(jobs)
     .where(
-        *THIS_JOB,
+        THIS_JOB,
         _FREE,
         or_(
             *_DUE,
@@ -152,11 +152,11 @@ CLAIM_JOB = (
     .returning(jobs.c.due_at, jobs.c.attempts, jobs.c.result)
 )
 
-HOLD_JOB = update(jobs).where(*_HELD).values(leased_until=bindparam("until"))
+HOLD_JOB = update(jobs).where(_HELD).values(leased_until=bindparam("until"))
 
 FINISH_JOB = (
     update(jobs)
-    .where(*_HELD)
+    .where(_HELD)
     .values(
         **NO_LEASE,
         due_at=bindparam("next_due"),
@@ -165,7 +165,7 @@ FINISH_JOB = (
     )
 )
 
-REMOVE_JOB = delete(jobs).where(*_HELD)
+REMOVE_JOB = delete(jobs).where(_HELD)
 
 ADD_JOB = upsert(jobs, "UPDATE SET due_at = excluded.due_at, attempts = 0, lease = NULL, leased_until = NULL")
 
@@ -176,7 +176,7 @@ ADD_JOB_AT = upsert(
 BEGIN_JOB = upsert(jobs, "UPDATE SET due_at = :begins", bindparam("begins", type_=UtcTime))
 
 REMOVE_OTHERS = delete(jobs).where(
-    of_dealer(jobs), jobs.c.kind == bindparam("of_kind"), jobs.c.subject.not_in(bindparam("subjects", expanding=True))
+    of_dealer(jobs, kind="of_kind"), jobs.c.subject.not_in(bindparam("subjects", expanding=True))
 )
 
 

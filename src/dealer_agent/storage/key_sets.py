@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from sqlalchemy import and_, bindparam, delete, func, or_, select, update
+from sqlalchemy import bindparam, delete, func, or_, select, update
 
 from dealer_agent.storage.columns import ExternalText, UtcTime
 from dealer_agent.storage.jobs import THIS_JOB, add_job_at
@@ -46,7 +46,7 @@ class StoredKeySet(NamedTuple):
     problem: str | None
 
 
-_THIS = (of_dealer(key_sets), key_sets.c.source == bindparam("sought"))
+_THIS = of_dealer(key_sets, source="sought")
 
 # PostgreSQL counts no rows of an INSERT.
 ADD_SOURCE = upsert(key_sets, "NOTHING").returning(key_sets.c.source)
@@ -62,7 +62,7 @@ COUNT_ASKED = select(func.count()).where(
 ASK_AGAIN = (
     update(key_sets)
     .where(
-        *_THIS,
+        _THIS,
         key_sets.c.problem.is_(None),
         key_sets.c.asked_at <= bindparam("since", type_=UtcTime),
         key_sets.c.tried_at <= bindparam("since", type_=UtcTime),
@@ -70,7 +70,7 @@ ASK_AGAIN = (
     .values(asked_at=bindparam("at", type_=UtcTime))
 )
 
-FIND_SOURCE = rows_of(key_sets, StoredKeySet).where(key_sets.c.source == bindparam("sought"))
+FIND_SOURCE = rows_of(key_sets, StoredKeySet, source="sought")
 
 LIST_SOURCES = rows_of(key_sets, StoredKeySet).where(key_sets.c.source.in_(bindparam("sources", expanding=True)))
 
@@ -80,7 +80,7 @@ SUM_VERSIONS = select(func.count(), func.coalesce(func.sum(key_sets.c.version), 
 
 PUT_KEYS = (
     update(key_sets)
-    .where(*_THIS)
+    .where(_THIS)
     .values(
         document=bindparam("new_document"),
         fetched_at=bindparam("at", type_=UtcTime),
@@ -93,13 +93,13 @@ PUT_KEYS = (
 
 PUT_PROBLEM = (
     update(key_sets)
-    .where(*_THIS)
+    .where(_THIS)
     .values(tried_at=bindparam("at", type_=UtcTime), problem=bindparam("words", type_=ExternalText))
 )
 
 DROP_KEYS = (
     update(key_sets)
-    .where(*_THIS)
+    .where(_THIS)
     .values(
         document=None,
         fetched_at=None,
@@ -109,7 +109,7 @@ DROP_KEYS = (
     )
 )
 
-PUT_USE = update(key_sets).where(*_THIS).values(used_at=bindparam("at", type_=UtcTime))
+PUT_USE = update(key_sets).where(_THIS).values(used_at=bindparam("at", type_=UtcTime))
 
 LEAST_USED_LAST = (
     select(key_sets.c.source, func.coalesce(func.length(key_sets.c.document), 0).label("size"))
@@ -120,9 +120,9 @@ LEAST_USED_LAST = (
     .order_by(key_sets.c.used_at.desc(), key_sets.c.source)
 )
 
-REMOVE_SOURCE = delete(key_sets).where(*_THIS)
+REMOVE_SOURCE = delete(key_sets).where(_THIS)
 
-REMOVE_ITS_JOB = delete(jobs).where(and_(*THIS_JOB))
+REMOVE_ITS_JOB = delete(jobs).where(THIS_JOB)
 
 
 def ask_again(tx: Transaction, sources: Iterable[str]) -> None:
@@ -192,8 +192,7 @@ def remove_source(tx: Transaction, source: str) -> None:
 
 def find_source(tx: Transaction, source: str) -> StoredKeySet | None:
     """A source with its keys."""
-    row = tx.execute(FIND_SOURCE, {"sought": source}).one_or_none()
-    return None if row is None else StoredKeySet(*row)
+    return tx.find(StoredKeySet, FIND_SOURCE, {"sought": source})
 
 
 def put_keys(tx: Transaction, source: str, document: bytes, expires_at: datetime) -> None:

@@ -20,9 +20,9 @@ MCP_ANSWER = "mcp_answer"
 
 ADD_ANSWER = upsert(jobs, "NOTHING")
 
-READ_ANSWER = select(jobs.c.result).where(*THIS_JOB)
+READ_ANSWER = select(jobs.c.result).where(THIS_JOB)
 
-REMOVE_ANSWER = delete(jobs).where(*THIS_JOB)
+REMOVE_ANSWER = delete(jobs).where(THIS_JOB)
 
 
 class McpAnswers(NamedTuple):

@@ -76,23 +76,21 @@ class StoredHold(NamedTuple):
 
 ADD_QUOTE = insert(quotes)
 
-FIND_QUOTE = rows_of(quotes, StoredQuote).where(quotes.c.quote_id == bindparam("of_quote"))
+FIND_QUOTE = rows_of(quotes, StoredQuote, quote_id="of_quote")
 
 FIND_QUOTES = rows_of(quotes, StoredQuote).where(quotes.c.quote_id.in_(bindparam("quote_ids", expanding=True)))
 
 ADD_HOLD = insert(holds)
 
-FIND_HOLD = rows_of(holds, StoredHold).where(holds.c.hold_id == bindparam("of_hold"))
+FIND_HOLD = rows_of(holds, StoredHold, hold_id="of_hold")
 
-FIND_HOLD_BY_KEY = rows_of(holds, StoredHold).where(holds.c.key_hash == bindparam("of_key"))
+FIND_HOLD_BY_KEY = rows_of(holds, StoredHold, key_hash="of_key")
 
-FIND_HOLD_OF_VEHICLE = rows_of(holds, StoredHold).where(
-    holds.c.vehicle_id == bindparam("of_vehicle"), holds.c.ended_at.is_(None)
-)
+FIND_HOLD_OF_VEHICLE = rows_of(holds, StoredHold, vehicle_id="of_vehicle").where(holds.c.ended_at.is_(None))
 
 LIST_HOLDS_OF_CALLER = (
-    rows_of(holds, StoredHold)
-    .where(holds.c.caller == bindparam("of_caller"), holds.c.created_at > bindparam("since", type_=UtcTime))
+    rows_of(holds, StoredHold, caller="of_caller")
+    .where(holds.c.created_at > bindparam("since", type_=UtcTime))
     .order_by(holds.c.created_at)
 )
 
@@ -117,7 +115,7 @@ LIST_ENDS_OF_VEHICLES = select(holds.c.vehicle_id, holds.c.expires_at).where(
 
 CHANGE_HOLD = (
     update(holds)
-    .where(of_dealer(holds), holds.c.hold_id == bindparam("of_hold"))
+    .where(of_dealer(holds, hold_id="of_hold"))
     .values({name: bindparam(f"new_{name}") for name in ("status", "expires_at", "ended_at", "ended_why")})
 )
 
@@ -150,8 +148,7 @@ def add_quote(tx: Transaction, quote: StoredQuote) -> None:
 
 def find_quote(tx: Transaction, quote_id: str) -> StoredQuote | None:
     """The quote with this id."""
-    row = tx.execute(FIND_QUOTE, {"of_quote": quote_id}).one_or_none()
-    return None if row is None else StoredQuote(*row)
+    return tx.find(StoredQuote, FIND_QUOTE, {"of_quote": quote_id})
 
 
 def find_quotes(tx: Transaction, quote_ids: Collection[str]) -> dict[str, StoredQuote]:
@@ -167,27 +164,24 @@ def add_hold(tx: Transaction, hold: StoredHold) -> None:
 
 def find_hold(tx: Transaction, hold_id: str) -> StoredHold | None:
     """The hold with this id."""
-    row = tx.execute(FIND_HOLD, {"of_hold": hold_id}).one_or_none()
-    return None if row is None else StoredHold(*row)
+    return tx.find(StoredHold, FIND_HOLD, {"of_hold": hold_id})
 
 
 def find_hold_by_key(tx: Transaction, key_hash: bytes) -> StoredHold | None:
     """The hold that an earlier request with the same idempotency key of the same agent has made."""
-    row = tx.execute(FIND_HOLD_BY_KEY, {"of_key": key_hash}).one_or_none()
-    return None if row is None else StoredHold(*row)
+    return tx.find(StoredHold, FIND_HOLD_BY_KEY, {"of_key": key_hash})
 
 
 def hold_of_vehicle(tx: Transaction, vehicle_id: str) -> StoredHold | None:
     """The hold of a vehicle at this time. One whose time is over does not count."""
-    row = tx.execute(FIND_HOLD_OF_VEHICLE, {"of_vehicle": vehicle_id}).one_or_none()
-    hold = None if row is None else StoredHold(*row)
+    hold = tx.find(StoredHold, FIND_HOLD_OF_VEHICLE, {"of_vehicle": vehicle_id})
     return hold if hold is not None and hold.holds_at(tx.now) else None
 
 
 def expire_hold_of_vehicle(tx: Transaction, vehicle_id: str) -> None:
     """Writes the end of a hold whose time is over, so that another one can begin."""
-    row = tx.execute(FIND_HOLD_OF_VEHICLE, {"of_vehicle": vehicle_id}).one_or_none()
-    if row is not None and not (hold := StoredHold(*row)).holds_at(tx.now):
+    hold = tx.find(StoredHold, FIND_HOLD_OF_VEHICLE, {"of_vehicle": vehicle_id})
+    if hold is not None and not hold.holds_at(tx.now):
         change_hold(tx, hold._replace(status="expired", ended_at=hold.expires_at))
 
 

@@ -9,6 +9,7 @@ from sqlalchemy import (
     Insert,
     Select,
     Table,
+    and_,
     bindparam,
     insert,
     literal_column,
@@ -19,19 +20,23 @@ from sqlalchemy import (
 from dealer_agent.leads.statuses import RELEASED
 
 
-def of_dealer(table: FromClause) -> ColumnElement[bool]:
-    """The condition that a row belongs to the dealer of the transaction: its parameter is `dealer`."""
-    return table.c.dealer_id == bindparam("dealer")
+def of_dealer(table: FromClause, /, **parameters: str) -> ColumnElement[bool]:
+    """The condition that a row belongs to the dealer of the transaction: its parameter is `dealer`.
+
+    `parameters` are columns that must have the values of these parameters.
+    """
+    wanted = {"dealer_id": "dealer"} | parameters
+    return and_(*(table.c[column] == bindparam(parameter) for column, parameter in wanted.items()))
 
 
-def rows_of(table: Table, kind: Any) -> Select[Any]:
-    """A SELECT of the dealer's rows, with the columns that the named tuple `kind` has."""
-    return select(*(table.c[name] for name in kind._fields)).where(of_dealer(table))
+def rows_of(table: Table, kind: Any, /, **parameters: str) -> Select[Any]:
+    """A SELECT of rows as in `of_dealer`, with the columns that the named tuple `kind` has."""
+    return select(*(table.c[name] for name in kind._fields)).where(of_dealer(table, **parameters))
 
 
 def of_lead(table: FromClause) -> ColumnElement[bool]:
     """The condition that a row belongs to the lead with the parameter `of_lead`."""
-    return of_dealer(table) & (table.c.lead_id == bindparam("of_lead"))
+    return of_dealer(table, lead_id="of_lead")
 
 
 def of_leads(table: FromClause) -> ColumnElement[bool]:

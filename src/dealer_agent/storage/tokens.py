@@ -55,30 +55,25 @@ LIST_ACTIVE_TOKENS = (
 )
 
 FIND_TOKEN = select(tokens.c.token_id).where(
-    of_dealer(tokens),
-    tokens.c.token_hash == bindparam("sought"),
-    tokens.c.purpose == bindparam("for_purpose"),
+    of_dealer(tokens, token_hash="sought", purpose="for_purpose"),
     tokens.c.revoked_at.is_(None),
     or_(tokens.c.expires_at.is_(None), tokens.c.expires_at > bindparam("at")),
 )
 
 FIND_ACTIVE_TOKEN = Prepared(
-    select(tokens.c.token_id).where(
-        of_dealer(tokens), tokens.c.token_id == bindparam("sought"), tokens.c.revoked_at.is_(None)
-    )
+    select(tokens.c.token_id).where(of_dealer(tokens, token_id="sought"), tokens.c.revoked_at.is_(None))
 )
 
 REVOKE_TOKEN = (
     update(tokens)
-    .where(of_dealer(tokens), tokens.c.token_id == bindparam("token"), tokens.c.revoked_at.is_(None))
+    .where(of_dealer(tokens, token_id="token"), tokens.c.revoked_at.is_(None))
     .values(revoked_at=bindparam("at"))
 )
 
 USE_TOKEN = (
     update(tokens)
     .where(
-        of_dealer(tokens),
-        tokens.c.token_id == bindparam("token"),
+        of_dealer(tokens, token_id="token"),
         or_(tokens.c.used_at.is_(None), tokens.c.used_at < bindparam("at")),
     )
     .values(used_at=bindparam("at"))

@@ -9,13 +9,15 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import Column, Connection, CursorResult, Executable, Insert
 
 from dealer_agent.encryption.cipher import Cipher
 from dealer_agent.storage.errors import KeyMissing
 from dealer_agent.storage.isolation import set_dealer
+
+Found = TypeVar("Found")
 
 
 class OpenSpan(Protocol):
@@ -129,6 +131,13 @@ class Transaction:
         """Executes a statement for this dealer."""
         set_dealer(self.connection, self.dealer_id)
         return self.connection.execute(statement, {dealer_parameter(statement): self.dealer_id, **(values or {})})
+
+    def find(
+        self, kind: Callable[..., Found], statement: Executable, values: Mapping[str, Any] | None = None
+    ) -> Found | None:
+        """The only row of a SELECT, made into a named tuple. None without a row."""
+        row = self.execute(statement, values).one_or_none()
+        return None if row is None else kind(*row)
 
     def execute_each(self, statement: Executable, rows: Sequence[Mapping[str, Any]]) -> None:
         """Executes a statement once for each of `rows`."""

@@ -33,8 +33,7 @@ from dealer_agent.leads.visit_times import (
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.requests import VISIT_KIND_OF, Appointment, AppointmentType, VisitKind
 from dealer_agent.storage.leads import visits
-from dealer_agent.storage.leads.quarantine import is_kept_from_staff
-from dealer_agent.storage.leads.stored_leads import get_lead
+from dealer_agent.storage.leads.stored_leads import get_lead, read_facts
 from dealer_agent.storage.transaction import Transaction
 from dealer_agent.visits.booking import OtherVisits, VisitBooking
 from dealer_agent.visits.notifications import IntakeContext, Notifications
@@ -269,7 +268,8 @@ class VisitChanges:
     def _changeable(self, appointment_id: str, action: VisitAction) -> VisitRecord:
         """The visit, if this action is possible now. Raises ChangeRefused with the reason."""
         visit = self._visit(appointment_id)
-        if self.by_staff and is_kept_from_staff(self.tx, visit.lead_id):
+        lead = read_facts(self.tx, visit.lead_id)
+        if self.by_staff and lead is not None and lead.is_kept_from_staff:
             raise ChangeRefused(f"The lead of visit {appointment_id} {_IN_QUARANTINE}", _see_lead(visit.lead_id))
         state = visit.state_at(self.tx.now)
         if state not in POSSIBLE[action]:

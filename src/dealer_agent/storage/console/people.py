@@ -40,13 +40,13 @@ class Membership(NamedTuple):
     rooftops: tuple[str, ...] = ()
 
 
-FIND_PERSON = rows_of(people, Person).where(people.c.person_id == bindparam("of_person"))
+FIND_PERSON = rows_of(people, Person, person_id="of_person")
 
-FIND_BY_EMAIL = rows_of(people, Person).where(people.c.email == bindparam("at_email"))
+FIND_BY_EMAIL = rows_of(people, Person, email="at_email")
 
 ADD_PERSON = insert(people)
 
-_PERSON = of_dealer(people) & (people.c.person_id == bindparam("of_person"))
+_PERSON = of_dealer(people, person_id="of_person")
 
 NOTE_SIGN_IN = update(people).where(_PERSON).values(signed_in_at=bindparam("at"))
 
@@ -70,53 +70,31 @@ FORGET_CREDENTIALS = (
 
 DELETE_PERSON = delete(people).where(_PERSON)
 
-DELETE_PASSKEYS = delete(passkeys).where(of_dealer(passkeys), passkeys.c.person_id == bindparam("of_person"))
+DELETE_PASSKEYS = delete(passkeys).where(of_dealer(passkeys, person_id="of_person"))
 
-DELETE_SESSIONS = delete(console_sessions).where(
-    of_dealer(console_sessions), console_sessions.c.person_id == bindparam("of_person")
-)
+DELETE_SESSIONS = delete(console_sessions).where(of_dealer(console_sessions, person_id="of_person"))
 
-DELETE_INVITATIONS = delete(invitations).where(
-    of_dealer(invitations), invitations.c.person_id == bindparam("of_person")
-)
+DELETE_INVITATIONS = delete(invitations).where(of_dealer(invitations, person_id="of_person"))
 
 SET_MEMBERSHIP = upsert(memberships, "UPDATE SET role = excluded.role, rooftops = excluded.rooftops")
 
-LIST_MEMBERSHIPS = (
-    rows_of(memberships, Membership)
-    .where(memberships.c.for_dealer == bindparam("of_member"))
-    .order_by(memberships.c.person_id)
-)
+LIST_MEMBERSHIPS = rows_of(memberships, Membership, for_dealer="of_member").order_by(memberships.c.person_id)
 
-LIST_MEMBERSHIPS_OF = (
-    rows_of(memberships, Membership)
-    .where(memberships.c.person_id == bindparam("of_person"))
-    .order_by(memberships.c.for_dealer)
-)
+LIST_MEMBERSHIPS_OF = rows_of(memberships, Membership, person_id="of_person").order_by(memberships.c.for_dealer)
 
-DELETE_MEMBERSHIPS = delete(memberships).where(
-    of_dealer(memberships), memberships.c.person_id == bindparam("of_person")
-)
+DELETE_MEMBERSHIPS = delete(memberships).where(of_dealer(memberships, person_id="of_person"))
 
 DELETE_MEMBERSHIP = DELETE_MEMBERSHIPS.where(memberships.c.for_dealer == bindparam("of_member"))
 
-HAS_INVITATION = (
-    select(invitations.c.person_id)
-    .where(of_dealer(invitations), invitations.c.person_id == bindparam("of_person"))
-    .limit(1)
-)
+HAS_INVITATION = select(invitations.c.person_id).where(of_dealer(invitations, person_id="of_person")).limit(1)
 
-_INVITED_TO = of_dealer(invitations) & (invitations.c.for_dealer == bindparam("of_member"))
+_INVITED_TO = of_dealer(invitations, for_dealer="of_member")
 
 FIND_INVITED = select(invitations.c.person_id).where(_INVITED_TO)
 
 DELETE_INVITATIONS_TO = delete(invitations).where(_INVITED_TO)
 
-COUNT_ROLE = select(memberships.c.person_id).where(
-    of_dealer(memberships),
-    memberships.c.for_dealer == bindparam("of_member"),
-    memberships.c.role == bindparam("having"),
-)
+COUNT_ROLE = select(memberships.c.person_id).where(of_dealer(memberships, for_dealer="of_member", role="having"))
 
 
 def add_person(tx: Transaction, email: str) -> Person:
@@ -128,14 +106,12 @@ def add_person(tx: Transaction, email: str) -> Person:
 
 def find_person(tx: Transaction, person_id: str) -> Person | None:
     """The person with this id."""
-    row = tx.execute(FIND_PERSON, {"of_person": person_id}).one_or_none()
-    return None if row is None else Person(*row)
+    return tx.find(Person, FIND_PERSON, {"of_person": person_id})
 
 
 def find_by_email(tx: Transaction, email: str) -> Person | None:
     """The person with this e-mail address, which is in lower case."""
-    row = tx.execute(FIND_BY_EMAIL, {"at_email": email}).one_or_none()
-    return None if row is None else Person(*row)
+    return tx.find(Person, FIND_BY_EMAIL, {"at_email": email})
 
 
 def note_sign_in(tx: Transaction, person_id: str) -> None:

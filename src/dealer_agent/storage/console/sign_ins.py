@@ -60,67 +60,56 @@ class ConsoleSession(NamedTuple):
     proved_at: datetime | None
 
 
-FIND_PASSKEY = rows_of(passkeys, Passkey).where(passkeys.c.credential_id == bindparam("sought"))
+FIND_PASSKEY = rows_of(passkeys, Passkey, credential_id="sought")
 
-LIST_PASSKEYS = (
-    rows_of(passkeys, Passkey)
-    .where(passkeys.c.person_id == bindparam("of_person"))
-    .order_by(passkeys.c.created_at, passkeys.c.credential_id)
+LIST_PASSKEYS = rows_of(passkeys, Passkey, person_id="of_person").order_by(
+    passkeys.c.created_at, passkeys.c.credential_id
 )
 
 ADD_PASSKEY = insert(passkeys)
 
 USE_PASSKEY = (
     update(passkeys)
-    .where(of_dealer(passkeys), passkeys.c.credential_id == bindparam("sought"))
+    .where(of_dealer(passkeys, credential_id="sought"))
     .values(sign_count=bindparam("count"), used_at=bindparam("at"))
 )
 
-DELETE_PASSKEY = delete(passkeys).where(
-    of_dealer(passkeys),
-    passkeys.c.credential_id == bindparam("sought"),
-    passkeys.c.person_id == bindparam("of_person"),
-)
+DELETE_PASSKEY = delete(passkeys).where(of_dealer(passkeys, credential_id="sought", person_id="of_person"))
 
 ADD_INVITATION = insert(invitations)
 
-FIND_INVITATION = rows_of(invitations, Invitation).where(
-    invitations.c.token_hash == bindparam("sought"), invitations.c.expires_at > bindparam("at")
+FIND_INVITATION = rows_of(invitations, Invitation, token_hash="sought").where(
+    invitations.c.expires_at > bindparam("at")
 )
 
-LIST_INVITATIONS = rows_of(invitations, Invitation).where(
-    invitations.c.for_dealer == bindparam("of_member"), invitations.c.expires_at > bindparam("at")
+LIST_INVITATIONS = rows_of(invitations, Invitation, for_dealer="of_member").where(
+    invitations.c.expires_at > bindparam("at")
 )
 
 REPLACE_INVITATION = DELETE_INVITATIONS.where(invitations.c.for_dealer == bindparam("of_member"))
 
-DELETE_INVITATION = delete(invitations).where(of_dealer(invitations), invitations.c.token_hash == bindparam("sought"))
+DELETE_INVITATION = delete(invitations).where(of_dealer(invitations, token_hash="sought"))
 
 ADD_SESSION = insert(console_sessions)
 
-FIND_SESSION = rows_of(console_sessions, ConsoleSession).where(
-    console_sessions.c.session_hash == bindparam("sought"),
+FIND_SESSION = rows_of(console_sessions, ConsoleSession, session_hash="sought").where(
     console_sessions.c.used_at > bindparam("since"),
     console_sessions.c.created_at > bindparam("born_after"),
 )
 
 LIST_SESSIONS = (
-    rows_of(console_sessions, ConsoleSession)
-    .where(console_sessions.c.person_id == bindparam("of_person"), console_sessions.c.used_at > bindparam("since"))
+    rows_of(console_sessions, ConsoleSession, person_id="of_person")
+    .where(console_sessions.c.used_at > bindparam("since"))
     .order_by(console_sessions.c.used_at.desc(), console_sessions.c.session_id)
 )
 
-_SESSION = of_dealer(console_sessions) & (console_sessions.c.session_hash == bindparam("sought"))
+_SESSION = of_dealer(console_sessions, session_hash="sought")
 
 TOUCH_SESSION = update(console_sessions).where(_SESSION).values(used_at=bindparam("at"))
 
 PROVE_SESSION = update(console_sessions).where(_SESSION).values(proved_at=bindparam("at"))
 
-END_SESSION = delete(console_sessions).where(
-    of_dealer(console_sessions),
-    console_sessions.c.session_id == bindparam("session"),
-    console_sessions.c.person_id == bindparam("of_person"),
-)
+END_SESSION = delete(console_sessions).where(of_dealer(console_sessions, session_id="session", person_id="of_person"))
 
 END_OTHERS = DELETE_SESSIONS.where(console_sessions.c.session_hash != bindparam("sought"))
 
@@ -138,8 +127,7 @@ def add_passkey(
 
 def find_passkey(tx: Transaction, credential_id: bytes) -> Passkey | None:
     """The passkey with this id."""
-    row = tx.execute(FIND_PASSKEY, {"sought": credential_id}).one_or_none()
-    return None if row is None else Passkey(*row)
+    return tx.find(Passkey, FIND_PASSKEY, {"sought": credential_id})
 
 
 def passkeys_of(tx: Transaction, person_id: str) -> list[Passkey]:
@@ -170,8 +158,7 @@ def withdraw_invitation(tx: Transaction, person_id: str, for_dealer: str) -> Non
 
 def find_invitation(tx: Transaction, token_hash: bytes) -> Invitation | None:
     """The invitation with this hash that has not expired."""
-    row = tx.execute(FIND_INVITATION, {"sought": token_hash, "at": tx.now}).one_or_none()
-    return None if row is None else Invitation(*row)
+    return tx.find(Invitation, FIND_INVITATION, {"sought": token_hash, "at": tx.now})
 
 
 def list_invitations(tx: Transaction, for_dealer: str) -> list[Invitation]:
@@ -203,8 +190,7 @@ def start_session(
 def find_session(tx: Transaction, session_hash: bytes, idle: timedelta) -> ConsoleSession | None:
     """The session with this hash, if it was used within `idle`."""
     values = {"sought": session_hash, "since": tx.now - idle, "born_after": tx.now - LONGEST_SESSION}
-    row = tx.execute(FIND_SESSION, values).one_or_none()
-    return None if row is None else ConsoleSession(*row)
+    return tx.find(ConsoleSession, FIND_SESSION, values)
 
 
 def sessions_of(tx: Transaction, person_id: str, idle: timedelta) -> list[ConsoleSession]:

@@ -19,7 +19,7 @@ from dealer_agent.leads.consent_events import (
 from dealer_agent.storage.deliveries.outbox import Receiver, WaitingDelivery, enqueue, waiting
 from dealer_agent.storage.deliveries.sent_deliveries import copies
 from dealer_agent.storage.leads.persons import newest_leads_of
-from dealer_agent.storage.leads.quarantine import is_kept_from_staff
+from dealer_agent.storage.leads.stored_leads import read_facts
 from dealer_agent.storage.leads.visits import Booked, booked_visits
 from dealer_agent.storage.privacy.consents import (
     REVOKED_BEFORE,
@@ -149,7 +149,8 @@ def erase(tx: Transaction, lead_id: str, profile: Profile, *, consent_too: bool)
     """
     visits = tuple(booked for booked in booked_visits(tx, [lead_id]) if booked.starts_at > tx.now)
     received = copies(tx, lead_id)
-    nobody_knows = not received and is_kept_from_staff(tx, lead_id)
+    lead = read_facts(tx, lead_id)
+    nobody_knows = not received and lead is not None and lead.is_kept_from_staff
     if not erase_lead(tx, lead_id, consent_too=consent_too):
         return None
     being_sent = {

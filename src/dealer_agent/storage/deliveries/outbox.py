@@ -21,7 +21,7 @@ from dealer_agent.storage.columns import UtcTime, microseconds
 from dealer_agent.storage.jobs import NO_LEASE, is_free, lease_times
 from dealer_agent.storage.leads.prepared_statements import Prepared
 from dealer_agent.storage.schema import outbox
-from dealer_agent.storage.statements import of_dealer, of_lead, same_lead
+from dealer_agent.storage.statements import of_dealer, of_lead, rows_of, same_lead
 from dealer_agent.storage.transaction import InstallationTransaction, Transaction
 
 State = Literal["waiting", "sent", "undeliverable", "dropped"]
@@ -198,7 +198,7 @@ FIND_DUE = Prepared(
 
 LEASE = Prepared(
     update(outbox)
-    .where(of_dealer(outbox), outbox.c.delivery_id == bindparam("picked"))
+    .where(of_dealer(outbox, delivery_id="picked"))
     .values(
         lease=bindparam("new_lease"),
         leased_until=bindparam("until"),
@@ -208,8 +208,7 @@ LEASE = Prepared(
 )
 
 HELD = and_(
-    of_dealer(outbox),
-    outbox.c.delivery_id == bindparam("settled"),
+    of_dealer(outbox, delivery_id="settled"),
     outbox.c.state == "waiting",
     outbox.c.lease == bindparam("held"),
 )
@@ -219,7 +218,7 @@ KEEP_LEASE = update(outbox).where(HELD).values(leased_until=bindparam("until"))
 # A sent document is sent, also if the lease expired meanwhile.
 SENT = Prepared(
     update(outbox)
-    .where(of_dealer(outbox), outbox.c.delivery_id == bindparam("settled"), outbox.c.state != "sent")
+    .where(of_dealer(outbox, delivery_id="settled"), outbox.c.state != "sent")
     .values(
         NO_LEASE | {"state": "sent", "settled_at": bindparam("at"), "problem": bindparam("words"), "document": None}
     )
@@ -272,7 +271,7 @@ PUT_IN_ORDER = (
     )
 )
 
-READ_DELIVERIES = select(*(outbox.c[name] for name in DeliveryRecord._fields)).where(of_dealer(outbox))
+READ_DELIVERIES = rows_of(outbox, DeliveryRecord)
 
 
 _GROUP = (outbox.c.rooftop, outbox.c.channel, outbox.c.state)
@@ -441,8 +440,7 @@ def list_deliveries(
 
 def get_delivery(tx: Transaction, delivery_id: str) -> DeliveryRecord | None:
     """The delivery with this id."""
-    row = tx.execute(READ_DELIVERIES.where(outbox.c.delivery_id == delivery_id)).one_or_none()
-    return None if row is None else DeliveryRecord(*row)
+    return tx.find(DeliveryRecord, READ_DELIVERIES.where(outbox.c.delivery_id == delivery_id))
 
 
 def unsent_deliveries(tx: Transaction, before: datetime | None = None) -> list[UnsentDeliveries]:

@@ -97,7 +97,7 @@ ADD_SETTINGS = insert(dealer_settings)
 
 NEXT_NUMBER = (
     update(registered_dealers)
-    .where(of_dealer(registered_dealers), registered_dealers.c.settings_number == bindparam("expected"))
+    .where(of_dealer(registered_dealers, settings_number="expected"))
     .values(
         settings_number=registered_dealers.c.settings_number + 1, name=bindparam("new_name"), changed_at=bindparam("at")
     )
@@ -121,9 +121,7 @@ LIST_DEALERS = _DEALERS.order_by(registered_dealers.c.dealer_id)
 
 DELETE_DEALER = delete(registered_dealers).where(of_dealer(registered_dealers))
 
-READ_SETTINGS = select(dealer_settings.c.document).where(
-    of_dealer(dealer_settings), dealer_settings.c.number == bindparam("sought")
-)
+READ_SETTINGS = select(dealer_settings.c.document).where(of_dealer(dealer_settings, number="sought"))
 
 LIST_SETTINGS = rows_of(dealer_settings, SettingsRecord).order_by(dealer_settings.c.number.desc())
 
@@ -137,7 +135,7 @@ FIND_HOST = select(dealer_hosts.c.dealer_id).where(dealer_hosts.c.host == bindpa
 
 ADD_HOST = insert(dealer_hosts)
 
-DELETE_HOST = delete(dealer_hosts).where(of_dealer(dealer_hosts), dealer_hosts.c.host == bindparam("sought"))
+DELETE_HOST = delete(dealer_hosts).where(of_dealer(dealer_hosts, host="sought"))
 
 LOCK_HOSTS = text("SELECT pg_advisory_xact_lock(4919150214103306)")
 """Any number works if it never changes. On SQLite the writer's transaction is the lock."""

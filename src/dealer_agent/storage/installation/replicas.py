@@ -41,7 +41,7 @@ READ = rows_of(replicas, Replica).order_by(replicas.c.machine)
 
 DELETE_OLD = delete(replicas).where(of_dealer(replicas), replicas.c.seen_at < bindparam("before"))
 
-DELETE = delete(replicas).where(of_dealer(replicas), replicas.c.machine == bindparam("of_machine"))
+DELETE = delete(replicas).where(of_dealer(replicas, machine="of_machine"))
 
 
 def record_replica(tx: Transaction, machine: str, version: str, settings: str, forwarded_by: str | None = None) -> None:

@@ -56,8 +56,7 @@ FINGERPRINT, REPLY = idempotency.c.fingerprint, idempotency.c.reply
 
 FIND_RESPONSE = Prepared(
     select(idempotency.c.reply, idempotency.c.at).where(
-        of_dealer(idempotency),
-        idempotency.c.fingerprint == bindparam("fingerprint"),
+        of_dealer(idempotency, fingerprint="fingerprint"),
         idempotency.c.at >= bindparam("since"),
     )
 )
@@ -71,9 +70,7 @@ STORE_RESPONSE = Prepared(
     )
 )
 
-DELETE_RESPONSE = Prepared(
-    delete(idempotency).where(of_dealer(idempotency), idempotency.c.fingerprint == bindparam("of_key"))
-)
+DELETE_RESPONSE = Prepared(delete(idempotency).where(of_dealer(idempotency, fingerprint="of_key")))
 
 
 def fingerprints_of(tx: Transaction, scope: str, key: str) -> list[bytes]:

@@ -94,7 +94,7 @@ MOST_IDS_OF_RARE_STATE = 1_000
 # In the order of an index that begins with the state: otherwise SQLite would read the deliveries of all leads.
 FIND_IN_STATE = (
     select(outbox.c.lead_id)
-    .where(of_dealer(outbox), outbox.c.state == bindparam("state"))
+    .where(of_dealer(outbox, state="state"))
     .order_by(outbox.c.rooftop, outbox.c.channel, outbox.c.due_at, outbox.c.delivery_id)
     .limit(bindparam("most"))
 )

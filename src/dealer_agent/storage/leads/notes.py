@@ -3,11 +3,11 @@
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import bindparam, insert, select
+from sqlalchemy import bindparam, insert
 
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage.schema import lead_notes
-from dealer_agent.storage.statements import of_lead
+from dealer_agent.storage.statements import rows_of
 from dealer_agent.storage.transaction import Transaction
 
 MOST_NOTES = 200
@@ -26,8 +26,7 @@ class Note(NamedTuple):
 ADD_NOTE = insert(lead_notes)
 
 READ_NOTES = (
-    select(*(lead_notes.c[name] for name in Note._fields))
-    .where(of_lead(lead_notes))
+    rows_of(lead_notes, Note, lead_id="of_lead")
     .order_by(lead_notes.c.at, lead_notes.c.note_id)
     .limit(bindparam("most"))
 )

@@ -19,14 +19,14 @@ from dealer_agent.storage.schema import consent_events, lead_contacts, leads
 from dealer_agent.storage.statements import of_dealer, same_lead, shown_to_staff
 from dealer_agent.storage.transaction import Transaction
 
-_OF_CONTACT = (of_dealer(lead_contacts), lead_contacts.c.contact_hash == bindparam("contact_hash"))
+_OF_CONTACT = of_dealer(lead_contacts, contact_hash="contact_hash")
 
 # A contact that a duplicate brought has its lead's time, so that the window counts from the first.
 _DUPLICATE = (
     select(lead_contacts.c.received_at, lead_contacts.c.lead_id)
     .join_from(lead_contacts, leads)
     .where(
-        *_OF_CONTACT,
+        _OF_CONTACT,
         lead_contacts.c.vehicle_key == bindparam("vehicle_key"),
         lead_contacts.c.received_at >= bindparam("since"),
         leads.c.erased_at.is_(None),
@@ -51,7 +51,7 @@ def find_known(hashes: int) -> Prepared:
 
 FIND_NEWEST = Prepared(
     select(lead_contacts.c.lead_id, lead_contacts.c.received_at)
-    .where(*_OF_CONTACT)
+    .where(_OF_CONTACT)
     .order_by(lead_contacts.c.received_at.desc(), lead_contacts.c.lead_id.desc())
     .limit(bindparam("most"))
 )

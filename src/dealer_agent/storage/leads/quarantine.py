@@ -16,7 +16,7 @@ from dealer_agent.storage.columns import ExternalText, UtcTime
 from dealer_agent.storage.leads.prepared_statements import Prepared
 from dealer_agent.storage.leads.stored_leads import LEAD_COLUMNS, leads_in
 from dealer_agent.storage.schema import lead_events, leads
-from dealer_agent.storage.statements import of_dealer, of_lead
+from dealer_agent.storage.statements import of_dealer, of_lead, rows_of
 from dealer_agent.storage.transaction import Transaction
 
 
@@ -59,9 +59,7 @@ QUARANTINE = Prepared(
     )
 )
 
-READ_STATE = select(leads.c.quarantine).where(of_lead(leads))
-
-READ_REVIEW = select(*(leads.c[name] for name in LeadReview._fields)).where(of_lead(leads))
+READ_REVIEW = rows_of(leads, LeadReview, lead_id="of_lead")
 
 LIST_WAITING = select(*LEAD_COLUMNS).where(*_WAITS).order_by(*_BY_WAIT).limit(bindparam("limit"))
 
@@ -106,15 +104,9 @@ def quarantine_lead(tx: Transaction, lead_id: str) -> None:
     QUARANTINE.write(tx, {"of_lead": lead_id, "at": tx.now})
 
 
-def is_kept_from_staff(tx: Transaction, lead_id: str) -> bool:
-    """Whether a lead waits in quarantine, or was refused there."""
-    return tx.execute(READ_STATE, {"of_lead": lead_id}).scalar() in (WAITING, REFUSED)
-
-
 def read_review(tx: Transaction, lead_id: str) -> LeadReview | None:
     """What people said of a lead; None if there is no such lead."""
-    row = tx.execute(READ_REVIEW, {"of_lead": lead_id}).one_or_none()
-    return None if row is None else LeadReview(*row)
+    return tx.find(LeadReview, READ_REVIEW, {"of_lead": lead_id})
 
 
 def list_waiting(tx: Transaction, limit: int, *, of_caller: Sequence[str | None] = ()) -> list[LeadRecord]:

@@ -22,7 +22,7 @@ from dealer_agent.storage.leads.prepared_statements import Prepared, Read, read_
 from dealer_agent.storage.privacy import consents
 from dealer_agent.storage.privacy.consents import grant, touch_lead
 from dealer_agent.storage.schema import consent_events, lead_contacts, lead_events, leads, refusals
-from dealer_agent.storage.statements import of_dealer, of_lead, shown_to_staff, upsert
+from dealer_agent.storage.statements import of_dealer, of_lead, rows_of, shown_to_staff, upsert
 from dealer_agent.storage.transaction import Transaction
 
 ENCRYPTED = (leads.c.customer, leads.c.payload, leads.c.source_agent)
@@ -64,9 +64,7 @@ _other = leads.alias("other")
 
 IS_BEFORE = (
     tuple_(leads.c.received_at, leads.c.lead_id)
-    < select(_other.c.received_at, _other.c.lead_id)
-    .where(of_dealer(_other), _other.c.lead_id == bindparam("before"))
-    .scalar_subquery()
+    < select(_other.c.received_at, _other.c.lead_id).where(of_dealer(_other, lead_id="before")).scalar_subquery()
 )
 """The condition that a lead is older than the lead with the parameter `before`."""
 
@@ -84,9 +82,10 @@ READ_EVENTS = Prepared(
 
 
 class LeadFacts(NamedTuple):
-    """What decides who may work on a lead: nothing is decrypted."""
+    """What decides who may work on a lead: nothing is decrypted. `caller` is None for an anonymous sender."""
 
     rooftop: str
+    caller: str | None
     quarantine: QuarantineState | None
     erased_at: datetime | None
 
@@ -96,28 +95,12 @@ class LeadFacts(NamedTuple):
         return self.quarantine in (WAITING, REFUSED)
 
 
-READ_FACTS = select(*(leads.c[name] for name in LeadFacts._fields)).where(of_lead(leads))
+READ_FACTS = Prepared(rows_of(leads, LeadFacts, lead_id="of_lead"))
 
 
 def read_facts(tx: Transaction, lead_id: str) -> LeadFacts | None:
     """The facts of a lead; None if there is no such lead."""
-    row = tx.execute(READ_FACTS, {"of_lead": lead_id}).one_or_none()
-    return None if row is None else LeadFacts(*row)
-
-
-class LeadSender(NamedTuple):
-    """The identity of the sender of a lead; None for an anonymous sender. Nothing is decrypted."""
-
-    caller: str | None
-    erased_at: datetime | None
-
-
-READ_SENDER = Prepared(select(*(leads.c[name] for name in LeadSender._fields)).where(of_lead(leads)))
-
-
-def read_sender(tx: Transaction, lead_id: str) -> LeadSender | None:
-    """The sender of a lead; None if there is no such lead."""
-    return next((LeadSender(*row) for row in READ_SENDER.read(tx, {"of_lead": lead_id})), None)
+    return next((LeadFacts(*row) for row in READ_FACTS.read(tx, {"of_lead": lead_id})), None)
 
 
 def record_lead(

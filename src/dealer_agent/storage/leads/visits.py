@@ -57,9 +57,7 @@ class ListedVisit(NamedTuple):
 
 
 _OF_ROOFTOP = (
-    of_dealer(places),
-    places.c.rooftop == bindparam("rooftop"),
-    places.c.kind == bindparam("kind"),
+    of_dealer(places, rooftop="rooftop", kind="kind"),
     places.c.quarter >= bindparam("since"),
     places.c.quarter < bindparam("until"),
 )
@@ -72,8 +70,7 @@ READ_VEHICLE = Prepared(select(places.c.quarter, places.c.appointment_id).where(
 
 COUNT_DRIVES = Prepared(
     select(func.count(places.c.appointment_id.distinct())).where(
-        of_dealer(places),
-        places.c.rooftop == bindparam("vehicle_id"),
+        of_dealer(places, rooftop="vehicle_id"),
         places.c.kind == VEHICLE,
         places.c.quarter >= bindparam("now"),
     )
@@ -103,19 +100,13 @@ CLOSE_VISITS = (
 
 MAKE_REQUESTED = (
     update(appointments)
-    .where(of_dealer(appointments), appointments.c.appointment_id == bindparam("appointment"))
+    .where(of_dealer(appointments, appointment_id="appointment"))
     .values(status="requested", starts_at=None, ends_at=None, shares=None, reply=bindparam("answer"))
 )
 
-STOP_SHARING = (
-    update(appointments)
-    .where(of_dealer(appointments), appointments.c.appointment_id == bindparam("appointment"))
-    .values(shares=None)
-)
+STOP_SHARING = update(appointments).where(of_dealer(appointments, appointment_id="appointment")).values(shares=None)
 
-READ_VISIT = select(appointments).where(
-    of_dealer(appointments), appointments.c.appointment_id == bindparam("appointment_id")
-)
+READ_VISIT = select(appointments).where(of_dealer(appointments, appointment_id="appointment_id"))
 
 READ_SHARING = select(appointments).where(
     of_dealer(appointments), appointments.c.shares.in_(_IDS), appointments.c.status == "confirmed"

@@ -47,9 +47,7 @@ _other = accesses.alias("other")
 
 LIST_ACCESSES_BEFORE = LIST_ACCESSES.where(
     tuple_(accesses.c.at, accesses.c.access_id)
-    < select(_other.c.at, _other.c.access_id)
-    .where(of_dealer(_other), _other.c.access_id == bindparam("before"))
-    .scalar_subquery()
+    < select(_other.c.at, _other.c.access_id).where(of_dealer(_other, access_id="before")).scalar_subquery()
 )
 
 READ_LOG = select(accesses).where(of_dealer(accesses)).order_by(accesses.c.number).execution_options(yield_per=500)

@@ -38,7 +38,7 @@ from dealer_agent.storage.privacy.event_chain import (
 )
 from dealer_agent.storage.privacy.withdrawals import CONTACT_POINTS, NO_CONTACTS, record_withdrawal
 from dealer_agent.storage.schema import consent_events, consent_proofs, leads
-from dealer_agent.storage.statements import of_dealer, of_lead, of_leads, same_lead
+from dealer_agent.storage.statements import of_dealer, of_lead, of_leads, rows_of, same_lead
 from dealer_agent.storage.transaction import Transaction
 
 SALT_BYTES = 32
@@ -67,11 +67,7 @@ READ_EVENTS = Prepared(
     EVENTS_OF_DEALER.where(consent_events.c.lead_id == bindparam("of_lead")).order_by(consent_events.c.number)
 )
 
-READ_CHANNELS = (
-    select(*(consent_events.c[name] for name in ChannelEvent._fields))
-    .where(of_lead(consent_events))
-    .order_by(consent_events.c.number)
-)
+READ_CHANNELS = rows_of(consent_events, ChannelEvent, lead_id="of_lead").order_by(consent_events.c.number)
 
 # `proof` is the body of an event whose customer is erased, if it was kept as proof.
 _WITH_PROOFS = select(consent_events, consent_proofs.c.body.label("proof")).outerjoin_from(

@@ -41,11 +41,7 @@ READ_KEYS = Prepared(
 
 ADD_KEY = insert(dealer_keys)
 
-MOVE_KEY = (
-    update(dealer_keys)
-    .where(of_dealer(dealer_keys), dealer_keys.c.key_id == bindparam("of_key"))
-    .values(position=bindparam("place"))
-)
+MOVE_KEY = update(dealer_keys).where(of_dealer(dealer_keys, key_id="of_key")).values(position=bindparam("place"))
 
 DELETE_OTHER_KEYS = delete(dealer_keys).where(
     of_dealer(dealer_keys), dealer_keys.c.key_id.not_in(bindparam("kept", expanding=True))
@@ -66,11 +62,7 @@ FIND_OTHERS = (
 )
 """The keys of all dealers that are not encrypted with the active key of the installation."""
 
-SET_WRAPPED = (
-    update(dealer_keys)
-    .where(of_dealer(dealer_keys), dealer_keys.c.key_id == bindparam("of_key"))
-    .values(wrapped=bindparam("renewed"))
-)
+SET_WRAPPED = update(dealer_keys).where(of_dealer(dealer_keys, key_id="of_key")).values(wrapped=bindparam("renewed"))
 
 COUNT_CHANGE = upsert(revisions, "UPDATE SET settings_counter = revisions.settings_counter + 1").values(
     stock_counter=0, token_counter=0, settings_counter=1

@@ -60,9 +60,7 @@ ADD_PROOF = insert(consent_proofs)
 
 ADD_PROOF_CONTACT = upsert(proof_contacts, "NOTHING")
 
-FIND_PROVEN = select(proof_contacts.c.lead_id).where(
-    of_dealer(proof_contacts), proof_contacts.c.contact_hash == bindparam("contact_hash")
-)
+FIND_PROVEN = select(proof_contacts.c.lead_id).where(of_dealer(proof_contacts, contact_hash="contact_hash"))
 
 READ_NEWEST_PROOF = select(func.max(consent_proofs.c.last_at)).where(of_leads(consent_proofs))
 

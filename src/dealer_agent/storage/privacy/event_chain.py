@@ -174,7 +174,7 @@ LOCK_FREE_DEALER = Prepared(CONSENTS.read_end.with_for_update(key_share=True, sk
 
 ADD_DEALER = upsert(dealers, "NOTHING")
 
-FIND_KEY = select(vault_keys.c.key_id).where(of_dealer(vault_keys), vault_keys.c.key_id == bindparam("key_id"))
+FIND_KEY = select(vault_keys.c.key_id).where(of_dealer(vault_keys, key_id="key_id"))
 
 
 class LockedDealer(NamedTuple):

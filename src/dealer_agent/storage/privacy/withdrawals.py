@@ -79,7 +79,7 @@ def newest_leads_of_contact(most: int) -> ScalarSelect[str]:
     """A subquery for the newest leads of a contact or sender. Its parameter is `contact_hash`."""
     return (
         select(lead_contacts.c.lead_id)
-        .where(of_dealer(lead_contacts), lead_contacts.c.contact_hash == bindparam("contact_hash"))
+        .where(of_dealer(lead_contacts, contact_hash="contact_hash"))
         .order_by(lead_contacts.c.received_at.desc(), lead_contacts.c.lead_id.desc())
         .limit(most)
         .scalar_subquery()
@@ -198,11 +198,7 @@ READ_ROWS = select(withdrawals).where(of_dealer(withdrawals)).execution_options(
 
 WRITE_ROW = upsert(withdrawals, "UPDATE SET at = excluded.at")
 
-DELETE_ROW = delete(withdrawals).where(
-    of_dealer(withdrawals),
-    withdrawals.c.contact_hash == bindparam("the_hash"),
-    withdrawals.c.channel == bindparam("the_channel"),
-)
+DELETE_ROW = delete(withdrawals).where(of_dealer(withdrawals, contact_hash="the_hash", channel="the_channel"))
 
 
 FIND_LEADS_TO_RECHECK = (
