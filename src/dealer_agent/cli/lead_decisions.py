@@ -131,7 +131,6 @@ def refuse(
 
 
 def _reason(text: str) -> str:
-    """Checks the text of `--reason`. Raises BadParameter."""
     # Imported here, as in `_decide`.
     from dealer_agent.lead_intake.decisions import reason_of
 

@@ -50,7 +50,6 @@ class _EventLoop:
 
     @property
     def is_running(self) -> bool:
-        """Whether the loop is not closed."""
         return self._thread.is_alive()
 
     def close(self) -> None:
@@ -125,7 +124,6 @@ class _ChangesAll(Generic[Parameters]):
     ) -> Callable[Parameters, Iterator[StockChanges]]:
         @wraps(self._method)
         def call(*args: Parameters.args, **members: Parameters.kwargs) -> Iterator[StockChanges]:
-            """Iterates over the pages of the asynchronous agent, each fetched on the thread of its event loop."""
             pages = self._method(agent._asynchronous, *args, **members)
 
             async def following() -> StockChanges | None:
