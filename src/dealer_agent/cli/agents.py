@@ -1,13 +1,13 @@
 """`dealer-agent agents`: which agents call, and what each may do (docs/how-to/known-agents.md)."""
 
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
 
 from dealer_agent.callers.policy import CLASSES, MOST_LEADS_A_DAY, Policy
-from dealer_agent.cli.command import command
+from dealer_agent.cli.command import command, wrong_use
 from dealer_agent.cli.customer_data import actor
 from dealer_agent.cli.open_dealer import OWNER, Owner
 from dealer_agent.cli.tables import Columns, Table
@@ -53,15 +53,8 @@ def _reason(text: str) -> str:
 
 
 def _skills(skills: list[str]) -> list[str]:
-    return [_checked(read_skill, skill) for skill in skills]
-
-
-def _checked(reader: Callable[[str], object], value: str) -> str:
-    """The value as `reader` gives it. Its ValueError is a wrong use of the command."""
-    try:
-        return str(reader(value))
-    except ValueError as problem:
-        raise typer.BadParameter(str(problem)) from None
+    with wrong_use():
+        return [read_skill(skill) for skill in skills]
 
 
 def _rates(rates: list[str]) -> list[str]:
@@ -70,8 +63,9 @@ def _rates(rates: list[str]) -> list[str]:
         skill, equals, rate = each.partition("=")
         if not equals:
             raise typer.BadParameter(f"'{each}' is not SKILL=RATE; write for example inventory.search=60/minute")
-        _checked(read_skill, skill)
-        _checked(read_rate, rate)
+        with wrong_use():
+            read_skill(skill)
+            read_rate(rate)
     return rates
 
 
@@ -275,7 +269,5 @@ def _of(owner: Owner) -> PolicyOwner:
 
 def _known_agent(owner: Owner, text: str) -> str:
     """The identity or class that a person has written. A wrong one ends the command with advice."""
-    try:
+    with wrong_use():
         return read_agent(_of(owner), text)
-    except ValueError as problem:
-        raise typer.BadParameter(str(problem)) from None

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dealer_agent.cli.command import YesOption, command
+from dealer_agent.cli.command import YesOption, command, wrong_use
 from dealer_agent.cli.customer_data import actor
 from dealer_agent.cli.open_dealer import CHANGES, INSTALLATION, require_keys
 from dealer_agent.cli.tables import Table
@@ -352,7 +352,7 @@ def host_add(
 
     DNS and your proxy must lead the host name to this service, and the proxy must keep the Host header.
     """
-    with _valid_host(), opened.store.write(dealer_id) as tx:
+    with wrong_use("HOST"), opened.store.write(dealer_id) as tx:
         name = add_host(tx, host)
     address = _address(opened, dealer_id)
     out.print(f"The dealer {dealer_id} answers at https://{name}/. Its cards name {address}/")
@@ -366,20 +366,12 @@ def host_remove(
     host: Annotated[str, typer.Argument(metavar="HOST", help="The host name, from `dealers host list`.")],
 ) -> None:
     """Take a host name from a dealer. It still answers at its other addresses."""
-    with _valid_host(), opened.store.write(dealer_id) as tx:
+    with wrong_use("HOST"), opened.store.write(dealer_id) as tx:
         find_dealer(tx)
         removed = remove_host(tx, host)
     if not removed:
         fail(f"The dealer {dealer_id} has no host {plain(host)}: see dealer-agent dealers host list")
     out.print(f"The host is removed. The agent cards of {dealer_id} now give {_address(opened, dealer_id)}/")
-
-
-@contextmanager
-def _valid_host() -> Iterator[None]:
-    try:
-        yield
-    except ValueError as problem:
-        raise typer.BadParameter(str(problem), param_hint="HOST") from None
 
 
 @command(hosts, "list", INSTALLATION)

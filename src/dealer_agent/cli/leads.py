@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from dealer_agent.callers.caller import read_identity
-from dealer_agent.cli.command import YesOption, as_typer_command, command, newest
+from dealer_agent.cli.command import YesOption, as_typer_command, command, newest, wrong_use
 from dealer_agent.cli.customer_data import (
     EmailOption,
     LeadArgument,
@@ -74,10 +74,8 @@ def _caller(agent: str | None) -> str | None:
     """The identity of an agent as the table of leads has it: empty for anonymous senders."""
     if agent is None or agent == "anonymous":
         return agent and ""
-    try:
+    with wrong_use():
         return read_identity(agent)
-    except ValueError as problem:
-        raise typer.BadParameter(str(problem)) from None
 
 
 @command(app, "list", CUSTOMERS)
