@@ -5,8 +5,6 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,11 +14,11 @@ from dealer_agent.cli.command import YesOption, command, wrong_use
 from dealer_agent.cli.customer_data import actor
 from dealer_agent.cli.open_dealer import CHANGES, INSTALLATION, require_keys
 from dealer_agent.cli.tables import Table
-from dealer_agent.cli.terminal import counted, err, fail, local, moment, out, plain, progress
+from dealer_agent.cli.terminal import bar_of, counted, err, fail, local, moment, out, plain, progress
 from dealer_agent.config.loading import FILE_NAME, read_text
 from dealer_agent.config.settings_problems import SettingsError
 from dealer_agent.open_installation import OpenInstallation
-from dealer_agent.operations.dealer_moves import OnRows, delete_files, export_dealer, import_dealer
+from dealer_agent.operations.dealer_moves import delete_files, export_dealer, import_dealer
 from dealer_agent.operations.dealer_table import add_new_dealer, only_missing, read_dealer_table
 from dealer_agent.operations.settings_changes import require_same_dealer
 from dealer_agent.storage.console.people import remove_members
@@ -254,9 +252,8 @@ def remove(opened: OpenInstallation, dealer_id: IdArgument, yes: YesOption = Fal
     err.print(f"This deletes {plain(what)}.")
     if not yes and not typer.confirm("Delete this dealer? This cannot be undone.", err=True):
         fail("Nothing was deleted.")
-    with progress() as bar:
-        task = bar.add_task("Deleting", total=None)
-        removed = remove_dealer(opened.store, dealer_id, lambda rows: bar.update(task, advance=rows))
+    with bar_of("Deleting") as on_rows:
+        removed = remove_dealer(opened.store, dealer_id, on_rows)
     with opened.store.write(opened.owner) as tx:
         remove_members(tx, dealer_id)
     _delete_files(opened)
@@ -278,7 +275,7 @@ def export(
     places: both would deliver the leads that wait. With --move, the dealer's files on this machine are copied too.
     """
     require_keys(opened.installation)
-    with _copying() as on_rows:
+    with bar_of("Copying") as on_rows:
         rows = export_dealer(opened, dealer_id, target, on_rows, move=move)
     out.print(f"The dealer {dealer_id} is in {target}: {counted(rows, 'row')}, all verified.")
     if move:
@@ -308,18 +305,10 @@ def import_(
     as DEALER_DATABASE_URL and DEALER_KEYS.
     """
     require_keys(opened.installation)
-    with _copying() as on_rows:
+    with bar_of("Copying") as on_rows:
         dealer_id, address, rows = import_dealer(opened, source, os.environ, on_rows, actor=actor(), listed=listed)
     out.print(f"The dealer {dealer_id} is in the installation: {counted(rows, 'row')}, all verified.")
     out.print(f"It answers at {address}/. Do not serve {source} any more.")
-
-
-@contextmanager
-def _copying() -> Iterator[OnRows]:
-    """A bar that shows how many rows are copied, for a `with` block."""
-    with progress() as bar:
-        task = bar.add_task("Copying", total=None)
-        yield lambda rows, total: bar.update(task, advance=rows, total=total)
 
 
 def _delete_files(opened: OpenInstallation) -> None:

@@ -29,6 +29,7 @@ from dealer_agent.cli.open_dealer import CUSTOMERS
 from dealer_agent.cli.tables import Table
 from dealer_agent.cli.terminal import (
     Cell,
+    bar_of,
     counted,
     err,
     fail,
@@ -340,10 +341,10 @@ def _make_final(dealer: OpenDealer) -> None:
     In an installation, the dealer's key first: the key of the installation decrypts remains of it.
     """
     # Imported here: the other commands of the group need no key rotation.
-    from dealer_agent.cli.keys import encrypting, show_change
+    from dealer_agent.cli.keys import show_change
     from dealer_agent.operations.key_changes import destroy_keys, rotations_of
 
-    with encrypting() as on_progress:
+    with bar_of("Encrypting") as on_progress:
         for rotation in rotations_of(dealer.settings, dealer.store, on_progress):
             for changed in destroy_keys(rotation):
                 show_change(changed)
