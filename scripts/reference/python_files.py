@@ -13,7 +13,7 @@ from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from msgspec import Meta, Struct, UnsetType
-from msgspec.structs import fields
+from msgspec.structs import FieldInfo, fields
 from scripts.reference.other_agents import NOT_DEMANDED, WIDER
 
 from dealer_agent.protocol.offers import LeadOffer
@@ -29,7 +29,7 @@ from dealer_agent.protocol.requests import (
     VehicleOfInterest,
 )
 from dealer_agent.protocol.skill import ALL_SKILLS, SearchPage, VehicleDetail
-from dealer_agent.protocol.vehicle import FIELDS, Scalar, Vehicle
+from dealer_agent.protocol.vehicle import FIELDS, Scalar, Vehicle, VehicleMembers
 
 FOLDER = Path(__file__).parents[2] / "src" / "dealer_agent" / "client"
 
@@ -55,8 +55,12 @@ from collections.abc import Mapping
 from datetime import date, datetime
 from typing import Literal, NotRequired, TypedDict
 '''
-_EXTENDED: dict[type[Struct], type[Struct]] = {VehicleDetail: Vehicle}
-"""A type of a response, and the one that it extends."""
+_EXTENDED: dict[type[Struct], type[Struct]] = {
+    VehicleDetail: Vehicle,
+    VehicleOfInterest: VehicleMembers,
+    TradeIn: VehicleMembers,
+}
+"""A type, and the one that it extends."""
 _ADDED: dict[type[Struct], str] = {
     SearchPage: "    skipped: tuple[SkippedListing, ...] = ()\n"
     '    """The listings of the page that cannot be read. They are not in `vehicles`."""',
@@ -101,16 +105,13 @@ def _collect(kind: Any, found: dict[type[Struct], None]) -> None:
 
 def _result(kind: type[Struct]) -> str:
     """The class of a type of a response. It is as wide as other dealer agents need it."""
-    base = _EXTENDED.get(kind)
-    inherited = base.__struct_fields__ if base else ()
+    base, own_fields = _base_and_fields(kind)
     optional = {name for each, names in NOT_DEMANDED.items() if issubclass(kind, each) for name in names}
     lines = [
         f"class {kind.__name__}({base.__name__ if base else 'Result'}, frozen=True, kw_only=True):",
         *_docstring(kind),
     ]
-    for member in fields(kind):
-        if member.name in inherited:
-            continue
+    for member in own_fields:
         expression = _response_type(WIDER.get(kind, {}).get(member.name, member.type))
         if member.name in optional or not member.required:
             expression = f"{expression.removesuffix(' | None')} | None = None"
@@ -120,12 +121,20 @@ def _result(kind: type[Struct]) -> str:
 
 def _argument(kind: type[Struct]) -> str:
     """The dictionary of the members of a request's part."""
-    lines = [f"class {kind.__name__}(TypedDict):", *_docstring(kind)]
-    for member in fields(kind):
+    base, own_fields = _base_and_fields(kind)
+    lines = [f"class {kind.__name__}({base.__name__ if base else 'TypedDict'}):", *_docstring(kind)]
+    for member in own_fields:
         expression = _request_type(member.type)
         typed = expression if member.required else f"NotRequired[{expression} | None]"
         lines += [f"    {member.name}: {typed}", *_meaning(kind, member.name)]
     return "\n".join(lines)
+
+
+def _base_and_fields(kind: type[Struct]) -> tuple[type[Struct] | None, list[FieldInfo]]:
+    """The type that a type extends, and the fields that it adds."""
+    base = _EXTENDED.get(kind)
+    inherited = base.__struct_fields__ if base else ()
+    return base, [member for member in fields(kind) if member.name not in inherited]
 
 
 def _docstring(kind: type[Struct]) -> Iterator[str]:

@@ -1,13 +1,13 @@
 """`dealer-agent agents`: which agents call, and what each may do (docs/how-to/known-agents.md)."""
 
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
 
 from dealer_agent.callers.policy import CLASSES, MOST_LEADS_A_DAY, Policy
-from dealer_agent.cli.command import command
+from dealer_agent.cli.command import command, wrong_use
 from dealer_agent.cli.customer_data import actor
 from dealer_agent.cli.open_dealer import OWNER, Owner
 from dealer_agent.cli.tables import Columns, Table
@@ -53,15 +53,8 @@ def _reason(text: str) -> str:
 
 
 def _skills(skills: list[str]) -> list[str]:
-    return [_checked(read_skill, skill) for skill in skills]
-
-
-def _checked(reader: Callable[[str], object], value: str) -> str:
-    """The value as `reader` gives it. Its ValueError is a wrong use of the command."""
-    try:
-        return str(reader(value))
-    except ValueError as problem:
-        raise typer.BadParameter(str(problem)) from None
+    with wrong_use():
+        return [read_skill(skill) for skill in skills]
 
 
 def _rates(rates: list[str]) -> list[str]:
@@ -70,8 +63,9 @@ def _rates(rates: list[str]) -> list[str]:
         skill, equals, rate = each.partition("=")
         if not equals:
             raise typer.BadParameter(f"'{each}' is not SKILL=RATE; write for example inventory.search=60/minute")
-        _checked(read_skill, skill)
-        _checked(read_rate, rate)
+        with wrong_use():
+            read_skill(skill)
+            read_rate(rate)
     return rates
 
 
@@ -129,7 +123,6 @@ def list_(owner: Owner) -> Table:
 
 
 def _year(outcomes: Mapping[str | None, AgentOutcomes], agent: SeenAgent) -> Outcomes:
-    """What became of the leads of an agent in 365 days."""
     return outcomes.get(agent.identity or None, AgentOutcomes()).year
 
 
@@ -255,7 +248,6 @@ def _set(owner: Owner, agent: str, policy: Policy | None, reason: str) -> dict[s
 
 
 def _change_document(owner: Owner, change: tuple[PolicyScope, PolicyChange]) -> dict[str, Any]:
-    """The JSON of one change in the history of policies."""
     scope, entry = change
     policy: Mapping[str, Any] = {"state": "forget"} if entry.policy is None else policy_document(entry.policy)
     return {
@@ -272,13 +264,10 @@ def _without_time(change: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _of(owner: Owner) -> PolicyOwner:
-    """The owner of the policies."""
     return PolicyOwner(owner.id, owner.store, owner.sections, owner.in_installation)
 
 
 def _known_agent(owner: Owner, text: str) -> str:
     """The identity or class that a person has written. A wrong one ends the command with advice."""
-    try:
+    with wrong_use():
         return read_agent(_of(owner), text)
-    except ValueError as problem:
-        raise typer.BadParameter(str(problem)) from None

@@ -12,7 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from dealer_agent.cli.command import JsonOption
+from dealer_agent.cli.command import JsonOption, wrong_use
 from dealer_agent.cli.self_test import run_self_test
 from dealer_agent.cli.signer_options import AsOption, SignOption, read_signer
 from dealer_agent.cli.terminal import counted, fail, out, plain, progress, terminal_width
@@ -165,10 +165,8 @@ def _require_known(options: "Options") -> None:
 def _known_failures(file: Path | None) -> "list[ExpectedFailure]":
     from dealer_agent.checker.result import read_expected
 
-    try:
+    with wrong_use("--expected"):
         return read_expected(file) if file else []
-    except ValueError as problem:
-        raise typer.BadParameter(str(problem), param_hint="--expected") from None
 
 
 def _report(result: "RunResult", reports: Sequence[Path], *, as_json: bool) -> None:
@@ -186,7 +184,6 @@ def _report(result: "RunResult", reports: Sequence[Path], *, as_json: bool) -> N
 
 
 async def _run(result: "RunResult", options: "Options") -> None:
-    """Runs the checks, with a bar that moves."""
     from dealer_agent.checker.events import CheckStarted, RunStarted, Verdict
     from dealer_agent.checker.outcome import NotChecked
     from dealer_agent.checker.runner import open_client, run_checks
@@ -195,7 +192,6 @@ async def _run(result: "RunResult", options: "Options") -> None:
         task = bar.add_task("Looking for agent cards", total=None)
 
         def listen(event: "Event") -> None:
-            """Shows the events of a run in the progress bar, and gives them to the printer of results."""
             result(event)
             match event:
                 case RunStarted():

@@ -5,17 +5,20 @@ with `out` is for people, and is left out with `--json`.
 """
 
 import inspect
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
 from dealer_agent.cli.tables import Table
 from dealer_agent.cli.terminal import out, print_json, works_in
+
+Given = TypeVar("Given")
+Checked = TypeVar("Checked")
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document. Times have their offset from UTC.")]
 FolderOption = Annotated[
@@ -33,6 +36,27 @@ YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 def newest(most: int) -> Any:
     """The option `--limit` of a list, at most `most`. `terminal.limited` then leaves out the records above it."""
     return typer.Option(min=1, max=most, help="How many, newest first.")
+
+
+@contextmanager
+def wrong_use(
+    option: str | None = None, error: type[Exception] | tuple[type[Exception], ...] = ValueError
+) -> Iterator[None]:
+    """An error of this type in the block is a wrong use of the command, or of the option. Its message says why."""
+    try:
+        yield
+    except error as problem:
+        raise typer.BadParameter(str(problem), param_hint=option) from None
+
+
+def checked_by(reader: Callable[[Given], Checked]) -> Callable[[Given], Checked]:
+    """A callback of an option: the value as `reader` returns it. Its ValueError is a wrong use of the option."""
+
+    def check(value: Given) -> Checked:
+        with wrong_use():
+            return reader(value)
+
+    return check
 
 
 @dataclass(frozen=True)
@@ -70,7 +94,6 @@ def as_typer_command(function: Callable[..., Any], opening: CommandTarget | None
 
     @wraps(function)
     def run(**values: Any) -> None:
-        """Opens what the command works on, calls its function, and shows what it returns."""
         folder = values.get("folder", values.get("path"))
         # For the commands in messages: a person can paste them as they are.
         works_in(folder if isinstance(folder, Path) else None, values.get("dealer_id", values.get("dealer")))

@@ -7,7 +7,7 @@ from typing import Annotated, Any, get_args
 
 import typer
 
-from dealer_agent.cli.command import command
+from dealer_agent.cli.command import command, wrong_use
 from dealer_agent.cli.customer_data import (
     PRIVATE_FILE,
     EmailOption,
@@ -251,12 +251,10 @@ def _recorded(against: str) -> list[Head]:
     from dealer_agent.privacy.chain_heads import read_heads
 
     path = Path(against)
-    try:
+    with wrong_use("--against", (ValueError, OSError)):
         if " " not in against or path.exists():
             return list(read_heads(path))
         return [Head.parse(against)]
-    except (ValueError, OSError) as problem:
-        raise typer.BadParameter(str(problem), param_hint="--against") from None
 
 
 def _of_dealer(recorded: list[Head] | None, dealer_id: str) -> Mapping[str, Mapping[int, bytes]]:

@@ -5,22 +5,20 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from dealer_agent.cli.command import YesOption, command
+from dealer_agent.cli.command import YesOption, command, wrong_use
 from dealer_agent.cli.customer_data import actor
 from dealer_agent.cli.open_dealer import CHANGES, INSTALLATION, require_keys
 from dealer_agent.cli.tables import Table
-from dealer_agent.cli.terminal import counted, err, fail, local, moment, out, plain, progress
+from dealer_agent.cli.terminal import bar_of, counted, err, fail, local, moment, out, plain, progress
 from dealer_agent.config.loading import FILE_NAME, read_text
 from dealer_agent.config.settings_problems import SettingsError
 from dealer_agent.open_installation import OpenInstallation
-from dealer_agent.operations.dealer_moves import OnRows, delete_files, export_dealer, import_dealer
+from dealer_agent.operations.dealer_moves import delete_files, export_dealer, import_dealer
 from dealer_agent.operations.dealer_table import add_new_dealer, only_missing, read_dealer_table
 from dealer_agent.operations.settings_changes import require_same_dealer
 from dealer_agent.storage.console.people import remove_members
@@ -254,9 +252,8 @@ def remove(opened: OpenInstallation, dealer_id: IdArgument, yes: YesOption = Fal
     err.print(f"This deletes {plain(what)}.")
     if not yes and not typer.confirm("Delete this dealer? This cannot be undone.", err=True):
         fail("Nothing was deleted.")
-    with progress() as bar:
-        task = bar.add_task("Deleting", total=None)
-        removed = remove_dealer(opened.store, dealer_id, lambda rows: bar.update(task, advance=rows))
+    with bar_of("Deleting") as on_rows:
+        removed = remove_dealer(opened.store, dealer_id, on_rows)
     with opened.store.write(opened.owner) as tx:
         remove_members(tx, dealer_id)
     _delete_files(opened)
@@ -278,7 +275,7 @@ def export(
     places: both would deliver the leads that wait. With --move, the dealer's files on this machine are copied too.
     """
     require_keys(opened.installation)
-    with _copying() as on_rows:
+    with bar_of("Copying") as on_rows:
         rows = export_dealer(opened, dealer_id, target, on_rows, move=move)
     out.print(f"The dealer {dealer_id} is in {target}: {counted(rows, 'row')}, all verified.")
     if move:
@@ -308,18 +305,10 @@ def import_(
     as DEALER_DATABASE_URL and DEALER_KEYS.
     """
     require_keys(opened.installation)
-    with _copying() as on_rows:
+    with bar_of("Copying") as on_rows:
         dealer_id, address, rows = import_dealer(opened, source, os.environ, on_rows, actor=actor(), listed=listed)
     out.print(f"The dealer {dealer_id} is in the installation: {counted(rows, 'row')}, all verified.")
     out.print(f"It answers at {address}/. Do not serve {source} any more.")
-
-
-@contextmanager
-def _copying() -> Iterator[OnRows]:
-    """A bar that shows how many rows are copied, for a `with` block."""
-    with progress() as bar:
-        task = bar.add_task("Copying", total=None)
-        yield lambda rows, total: bar.update(task, advance=rows, total=total)
 
 
 def _delete_files(opened: OpenInstallation) -> None:
@@ -352,7 +341,7 @@ def host_add(
 
     DNS and your proxy must lead the host name to this service, and the proxy must keep the Host header.
     """
-    with _valid_host(), opened.store.write(dealer_id) as tx:
+    with wrong_use("HOST"), opened.store.write(dealer_id) as tx:
         name = add_host(tx, host)
     address = _address(opened, dealer_id)
     out.print(f"The dealer {dealer_id} answers at https://{name}/. Its cards name {address}/")
@@ -366,20 +355,12 @@ def host_remove(
     host: Annotated[str, typer.Argument(metavar="HOST", help="The host name, from `dealers host list`.")],
 ) -> None:
     """Take a host name from a dealer. It still answers at its other addresses."""
-    with _valid_host(), opened.store.write(dealer_id) as tx:
+    with wrong_use("HOST"), opened.store.write(dealer_id) as tx:
         find_dealer(tx)
         removed = remove_host(tx, host)
     if not removed:
         fail(f"The dealer {dealer_id} has no host {plain(host)}: see dealer-agent dealers host list")
     out.print(f"The host is removed. The agent cards of {dealer_id} now give {_address(opened, dealer_id)}/")
-
-
-@contextmanager
-def _valid_host() -> Iterator[None]:
-    try:
-        yield
-    except ValueError as problem:
-        raise typer.BadParameter(str(problem), param_hint="HOST") from None
 
 
 @command(hosts, "list", INSTALLATION)
@@ -423,7 +404,6 @@ def _edited(opened: OpenInstallation, dealer_id: str, text: str) -> str:
 
 
 def _from_editor(text: str) -> str:
-    """The text after the user's editor has ended."""
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     with tempfile.NamedTemporaryFile("w", suffix=".toml", encoding="utf-8", newline="") as opened:
         opened.write(text)

@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from dealer_agent.cli.command import FolderOption, JsonOption
+from dealer_agent.cli.command import FolderOption, JsonOption, wrong_use
 from dealer_agent.cli.open_dealer import DealerFolder, find_settings
 from dealer_agent.cli.terminal import counted, out, pasted, plain, print_json, terminal_width
 from dealer_agent.config import SettingsError
@@ -77,11 +77,9 @@ def _examined(folder: Path, dealer_id: str | None, *, send: bool) -> "Examined":
     installation = load_installation(folder, env)
     if dealer_id is None:
         return Examined(env, now, installation, None, send)
-    with Store.open(installation.database_url, installation.cipher, many_dealers=True) as store:
-        try:
-            settings = OpenInstallation(installation, store).settings_of(dealer_id)
-        except DealerUnknown as problem:
-            raise typer.BadParameter(str(problem), param_hint="--dealer") from None
+    opened = Store.open(installation.database_url, installation.cipher, many_dealers=True)
+    with opened as store, wrong_use("--dealer", DealerUnknown):
+        settings = OpenInstallation(installation, store).settings_of(dealer_id)
     return Examined(env, now, installation, settings, send)
 
 

@@ -1,7 +1,7 @@
 """`dealer-agent keys`: the keys that customer data is encrypted with. `keys directory` is in `key_directory`."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -12,7 +12,7 @@ from dealer_agent.cli.command import command
 from dealer_agent.cli.key_directory import EXIT_CODES, directory
 from dealer_agent.cli.open_dealer import FOLDER, DealerFolder, find_served, find_settings, open_installation, opened
 from dealer_agent.cli.tables import Table
-from dealer_agent.cli.terminal import fail, out, progress
+from dealer_agent.cli.terminal import bar_of, fail, out
 from dealer_agent.config.installation import is_installation
 from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE, KeyFile, create_key_file, from_environment
 from dealer_agent.encryption import InvalidKeys, Keyring, new_key, new_permanent_secret, render
@@ -144,21 +144,13 @@ def confirm_copy(folder: DealerFolder) -> dict[str, Any]:
 def rotations_in(folder: DealerFolder) -> Iterator[list[KeyRotation]]:
     """The rotations of the dealer in a folder. In an installation without `--dealer`: only that of the installation."""
     if is_installation(folder.path) and folder.dealer_id is None:
-        with open_installation(folder.path) as of_installation, encrypting() as on_progress:
+        with open_installation(folder.path) as of_installation, bar_of("Encrypting") as on_progress:
             yield [rotation_of_installation(of_installation.installation, of_installation.store, on_progress)]
         return
     settings = find_settings(folder)
     require_cipher(settings.cipher)
-    with opened(settings, customers=True) as dealer, encrypting() as on_progress:
+    with opened(settings, customers=True) as dealer, bar_of("Encrypting") as on_progress:
         yield rotations_of(settings, dealer.store, on_progress)
-
-
-@contextmanager
-def encrypting() -> Iterator[Callable[[int], None]]:
-    """A bar that shows how many values are encrypted again, for a `with` block."""
-    with progress() as bar:
-        task = bar.add_task("Encrypting", total=None)
-        yield lambda count: bar.update(task, advance=count)
 
 
 def show_change(changed: KeyChange) -> None:

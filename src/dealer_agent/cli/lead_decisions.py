@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dealer_agent.cli.command import newest
+from dealer_agent.cli.command import newest, wrong_use
 from dealer_agent.cli.customer_data import LeadIdArgument, actor, record_access
 from dealer_agent.cli.tables import Table
 from dealer_agent.cli.terminal import Cell, counted, err, fail, limited, out, pasted, plain, progress
@@ -131,14 +131,11 @@ def refuse(
 
 
 def _reason(text: str) -> str:
-    """Checks the text of `--reason`. Raises BadParameter."""
     # Imported here, as in `_decide`.
     from dealer_agent.lead_intake.decisions import reason_of
 
-    try:
+    with wrong_use("--reason", NotPossible):
         return reason_of(text)
-    except NotPossible as problem:
-        raise typer.BadParameter(str(problem), param_hint="--reason") from None
 
 
 def _decide(

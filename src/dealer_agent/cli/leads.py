@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from dealer_agent.callers.caller import read_identity
-from dealer_agent.cli.command import YesOption, as_typer_command, command, newest
+from dealer_agent.cli.command import YesOption, as_typer_command, command, newest, wrong_use
 from dealer_agent.cli.customer_data import (
     EmailOption,
     LeadArgument,
@@ -29,6 +29,7 @@ from dealer_agent.cli.open_dealer import CUSTOMERS
 from dealer_agent.cli.tables import Table
 from dealer_agent.cli.terminal import (
     Cell,
+    bar_of,
     counted,
     err,
     fail,
@@ -74,10 +75,8 @@ def _caller(agent: str | None) -> str | None:
     """The identity of an agent as the table of leads has it: empty for anonymous senders."""
     if agent is None or agent == "anonymous":
         return agent and ""
-    try:
+    with wrong_use():
         return read_identity(agent)
-    except ValueError as problem:
-        raise typer.BadParameter(str(problem)) from None
 
 
 @command(app, "list", CUSTOMERS)
@@ -342,10 +341,10 @@ def _make_final(dealer: OpenDealer) -> None:
     In an installation, the dealer's key first: the key of the installation decrypts remains of it.
     """
     # Imported here: the other commands of the group need no key rotation.
-    from dealer_agent.cli.keys import encrypting, show_change
+    from dealer_agent.cli.keys import show_change
     from dealer_agent.operations.key_changes import destroy_keys, rotations_of
 
-    with encrypting() as on_progress:
+    with bar_of("Encrypting") as on_progress:
         for rotation in rotations_of(dealer.settings, dealer.store, on_progress):
             for changed in destroy_keys(rotation):
                 show_change(changed)

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from dealer_agent.cli.command import wrong_use
 from dealer_agent.cli.open_dealer import DEALER
 from dealer_agent.cli.stock import find_vehicle
 from dealer_agent.cli.tables import Table
@@ -18,10 +19,8 @@ OPENING = DEALER
 
 
 def _known_zip(value: str | None) -> str | None:
-    try:
+    with wrong_use():
         return value if value is None else place_of(value).zip_code
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
 
 
 def price(

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from dealer_agent.cli.command import wrong_use
 from dealer_agent.cli.open_dealer import DEALER
 from dealer_agent.cli.terminal import err, out, plain
 from dealer_agent.open_installation import OpenDealer
@@ -33,10 +34,8 @@ def report(
     from dealer_agent.reports.rendering import render_page, render_text
     from dealer_agent.reports.report import default_month, read_report
 
-    try:
+    with wrong_use("--month"):
         wanted = None if month is None else Month.parse(month)
-    except ValueError as problem:
-        raise typer.BadParameter(str(problem), param_hint="--month") from None
     with dealer.read() as tx:
         monthly = read_report(tx, dealer.profile, wanted or default_month(tx, dealer.profile, datetime.now(UTC)))
     if file is not None:

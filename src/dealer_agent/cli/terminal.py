@@ -109,6 +109,14 @@ def progress() -> "Progress":
     return Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
 
 
+@contextmanager
+def bar_of(title: str) -> Iterator[Callable[..., None]]:
+    """A bar for a `with` block. Its function gets how much more is done, and of how much if that is known."""
+    with progress() as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda more, total=None: bar.update(task, advance=more, total=total)
+
+
 def moment(at: datetime) -> str:
     """A time in its own zone, to the second."""
     return f"{at:%Y-%m-%d %H:%M:%S}"

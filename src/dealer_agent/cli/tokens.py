@@ -1,11 +1,10 @@
 """`dealer-agent tokens`: bearer tokens of buyer agents."""
 
-from collections.abc import Callable
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import typer
 
-from dealer_agent.cli.command import command
+from dealer_agent.cli.command import checked_by, command
 from dealer_agent.cli.open_dealer import DEALER
 from dealer_agent.cli.tables import Columns, Table
 from dealer_agent.cli.terminal import err, local, out
@@ -16,40 +15,25 @@ from dealer_agent.storage.tokens import list_tokens
 
 app = typer.Typer(no_args_is_help=True)
 
-Given = TypeVar("Given")
-Result = TypeVar("Result")
-
-
 _SCOPES = ", ".join(SCOPES)
-
-
-def _scopes(scopes: list[str]) -> list[str]:
-    return _checked(read_scopes, scopes)
-
-
-def _name(text: str) -> str:
-    return _checked(read_token_name, text)
-
-
-def _checked(reader: Callable[[Given], Result], value: Given) -> Result:
-    """The value as `reader` gives it. Its ValueError is a wrong use of the command."""
-    try:
-        return reader(value)
-    except ValueError as problem:
-        raise typer.BadParameter(str(problem)) from None
 
 
 @command(app, "create", DEALER)
 def create(
     dealer: OpenDealer,
-    name: Annotated[str, typer.Argument(callback=_name, help="The owner of the token, such as a buyer agent's name.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            callback=checked_by(read_token_name), help="The owner of the token, such as a buyer agent's name."
+        ),
+    ],
     days: Annotated[
         int | None, typer.Option(min=1, max=MOST_DAYS, help="After how many days it expires. Default: never.")
     ] = None,
     scope: Annotated[
         list[str],
         typer.Option(
-            callback=_scopes,
+            callback=checked_by(read_scopes),
             help=f"What it opens: {_SCOPES}. Repeat it for several. Default: all skills.",
         ),
     ] = [],  # noqa: B006 - Typer needs it.

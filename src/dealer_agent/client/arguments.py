@@ -140,8 +140,8 @@ class Fee(TypedDict):
     amount: int
 
 
-class VehicleOfInterest(TypedDict):
-    """The vehicle that the buyer asks about. All members are optional."""
+class VehicleMembers(TypedDict):
+    """What a listing, a feed's unit, and a buyer's vehicle of interest or trade-in can all have."""
 
     vin: NotRequired[str | None]
     stock: NotRequired[str | None]
@@ -176,48 +176,20 @@ class VehicleOfInterest(TypedDict):
     notes: NotRequired[str | None]
     other_attributes: NotRequired[Mapping[str, str | int | float | bool] | None]
     inventory_date: NotRequired[str | date | None]
+
+
+class VehicleOfInterest(VehicleMembers):
+    """The vehicle that the buyer asks about. All members are optional."""
+
     vehicle_id: NotRequired[str | None]
     condition: NotRequired[Literal["new", "used", "cpo"] | None]
     price: NotRequired[int | None]
     rooftop: NotRequired[str | None]
 
 
-class TradeIn(TypedDict):
+class TradeIn(VehicleMembers):
     """The vehicle that the buyer would trade in. All members are optional. `condition` is a grade."""
 
-    vin: NotRequired[str | None]
-    stock: NotRequired[str | None]
-    vehicle_type: NotRequired[Literal["car", "motorcycle", "trailer", "rv", "other"] | None]
-    year: NotRequired[int | None]
-    make: NotRequired[str | None]
-    model: NotRequired[str | None]
-    trim: NotRequired[str | None]
-    list_price: NotRequired[int | None]
-    msrp: NotRequired[int | None]
-    fees: NotRequired[list[Fee] | tuple[Fee, ...] | None]
-    mileage: NotRequired[int | None]
-    body: NotRequired[str | None]
-    transmission: NotRequired[str | None]
-    driveline: NotRequired[str | None]
-    engine: NotRequired[str | None]
-    displacement_cc: NotRequired[int | None]
-    fuel: NotRequired[str | None]
-    city_mpg: NotRequired[int | None]
-    highway_mpg: NotRequired[int | None]
-    electric_range_mi: NotRequired[float | None]
-    battery_kwh: NotRequired[float | None]
-    motor_power_hp: NotRequired[float | None]
-    dc_fast_charge: NotRequired[bool | None]
-    charge_port: NotRequired[str | None]
-    exterior_color: NotRequired[str | None]
-    interior_color: NotRequired[str | None]
-    features: NotRequired[list[str] | tuple[str, ...] | None]
-    photos: NotRequired[list[str] | tuple[str, ...] | None]
-    vdp_url: NotRequired[str | None]
-    description: NotRequired[str | None]
-    notes: NotRequired[str | None]
-    other_attributes: NotRequired[Mapping[str, str | int | float | bool] | None]
-    inventory_date: NotRequired[str | date | None]
     condition: NotRequired[Literal["excellent", "good", "fair", "poor"] | None]
 
 

@@ -166,7 +166,10 @@ class Refused(DealerAgentError):
     """
 
     kind: ClassVar[type[protocol.ProtocolError] | None] = None
-    """The record of the code in `protocol.errors`; None for an unknown code."""
+    """The class of `protocol.errors` with the same name: the record of the code. None for an unknown code."""
+
+    def __init_subclass__(cls) -> None:
+        cls.kind = getattr(protocol, cls.__name__, cls.kind)
 
     def __init__(
         self,
@@ -205,55 +208,37 @@ class Refused(DealerAgentError):
 class SchemaValidationFailed(Refused):
     """`SCHEMA_VALIDATION_FAILED`."""
 
-    kind = protocol.SchemaValidationFailed
-
 
 class MissingRequiredField(Refused):
     """`MISSING_REQUIRED_FIELD`."""
-
-    kind = protocol.MissingRequiredField
 
 
 class UnsupportedSkill(Refused):
     """`UNSUPPORTED_SKILL`."""
 
-    kind = protocol.UnsupportedSkill
-
 
 class VehicleNotFound(Refused):
     """`VEHICLE_NOT_FOUND`."""
-
-    kind = protocol.VehicleNotFound
 
 
 class VehicleUnavailable(Refused):
     """`VEHICLE_UNAVAILABLE`."""
 
-    kind = protocol.VehicleUnavailable
-
 
 class ContactConsentRequired(Refused):
     """`CONTACT_CONSENT_REQUIRED`."""
-
-    kind = protocol.ContactConsentRequired
 
 
 class InvalidConsent(Refused):
     """`INVALID_CONSENT`."""
 
-    kind = protocol.InvalidConsent
-
 
 class AppointmentTimeUnavailable(Refused):
     """`APPOINTMENT_TIME_UNAVAILABLE`."""
 
-    kind = protocol.AppointmentTimeUnavailable
-
 
 class AuthRequired(Refused):
     """`AUTH_REQUIRED`. `reason` is a stable word for what is wrong with the signature of the request, else None."""
-
-    kind = protocol.AuthRequired
 
     @property
     def reason(self) -> str | None:
@@ -272,115 +257,77 @@ class AuthRequired(Refused):
 class RateLimited(Refused):
     """`RATE_LIMITED`."""
 
-    kind = protocol.RateLimited
-
 
 class InternalError(Refused):
     """`INTERNAL_ERROR`."""
-
-    kind = protocol.InternalError
 
 
 class IdempotencyConflict(Refused):
     """`IDEMPOTENCY_CONFLICT`."""
 
-    kind = protocol.IdempotencyConflict
-
 
 class QuoteNotFound(Refused):
     """`QUOTE_NOT_FOUND`."""
-
-    kind = protocol.QuoteNotFound
 
 
 class QuoteExpired(Refused):
     """`QUOTE_EXPIRED`."""
 
-    kind = protocol.QuoteExpired
-
 
 class HoldConflict(Refused):
     """`HOLD_CONFLICT`. `details` has `until`: another agent holds the vehicle until then."""
-
-    kind = protocol.HoldConflict
 
 
 class HoldNotFound(Refused):
     """`HOLD_NOT_FOUND`."""
 
-    kind = protocol.HoldNotFound
-
 
 class HoldEnded(Refused):
     """`HOLD_ENDED`. `details` has `status`: how the hold has ended."""
-
-    kind = protocol.HoldEnded
 
 
 class CursorExpired(Refused):
     """`CURSOR_EXPIRED`."""
 
-    kind = protocol.CursorExpired
-
 
 class HoldLimit(Refused):
     """`HOLD_LIMIT`. The client does not send the request again: `retry_after` can be hours."""
-
-    kind = protocol.HoldLimit
 
 
 class CallerNotKnown(Refused):
     """`CALLER_NOT_KNOWN`."""
 
-    kind = protocol.CallerNotKnown
-
 
 class LeadNotFound(Refused):
     """`LEAD_NOT_FOUND`."""
-
-    kind = protocol.LeadNotFound
 
 
 class VisitNotFound(Refused):
     """`VISIT_NOT_FOUND`."""
 
-    kind = protocol.VisitNotFound
-
 
 class VisitEnded(Refused):
     """`VISIT_ENDED`. `details` has `reason`: `begun`, `cancelled` or `moved`."""
-
-    kind = protocol.VisitEnded
 
 
 class TaskNotFound(Refused):
     """`TASK_NOT_FOUND`."""
 
-    kind = protocol.TaskNotFound
-
 
 class PushNotificationNotSupported(Refused):
     """`PUSH_NOTIFICATION_NOT_SUPPORTED`."""
-
-    kind = protocol.PushNotificationNotSupported
 
 
 class UnsupportedOperation(Refused):
     """`UNSUPPORTED_OPERATION`."""
 
-    kind = protocol.UnsupportedOperation
-
 
 class ContentTypeNotSupported(Refused):
     """`CONTENT_TYPE_NOT_SUPPORTED`."""
 
-    kind = protocol.ContentTypeNotSupported
-
 
 class VersionNotSupported(Refused):
     """`VERSION_NOT_SUPPORTED`."""
-
-    kind = protocol.VersionNotSupported
 
 
 REFUSALS: Final[dict[str, type[Refused]]] = {

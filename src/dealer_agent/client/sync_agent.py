@@ -4,7 +4,7 @@ Each call runs the method of `DealerAgent` in an event loop, which is in a threa
 implementation, and both have the same arguments, results and errors.
 """
 
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from functools import wraps
 from threading import Thread
@@ -22,6 +22,7 @@ from dealer_agent.client.results import StockChanges, Vehicle
 
 Parameters = ParamSpec("Parameters")
 Answer = TypeVar("Answer")
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 class _EventLoop:
@@ -48,9 +49,16 @@ class _EventLoop:
             future.cancel()
             raise
 
+    def next_of(self, answers: AsyncIterator[Answer]) -> Answer | None:
+        """Waits for the next one; None after the last one."""
+
+        async def following() -> Answer | None:
+            return await anext(answers, None)
+
+        return self.run(following)
+
     @property
     def is_running(self) -> bool:
-        """Whether the loop is not closed."""
         return self._thread.is_alive()
 
     def close(self) -> None:
@@ -73,22 +81,21 @@ class SyncVehicles(Iterator[Vehicle]):
 
     def __next__(self) -> Vehicle:
         """The next vehicle. It fetches the next page when it is needed."""
-
-        async def following() -> Vehicle | None:
-            return await anext(self._vehicles, None)
-
-        vehicle = self._loop.run(following)
-        if vehicle is None:
+        if (vehicle := self._loop.next_of(self._vehicles)) is None:
             raise StopIteration
         return vehicle
 
 
-class _Call(Generic[Parameters, Answer]):
+class _Waiting(Generic[Method]):
     """A method of `DealerAgent` that waits for its result. Type checkers and editors see the arguments."""
 
-    def __init__(self, method: Callable[Concatenate[DealerAgent, Parameters], Coroutine[Any, Any, Answer]]) -> None:
+    def __init__(self, method: Method) -> None:
         self._method = method
         self.__doc__ = method.__doc__
+
+
+class _Call(_Waiting[Callable[Concatenate[DealerAgent, Parameters], Coroutine[Any, Any, Answer]]]):
+    """A method with one result."""
 
     def __get__(self, agent: "SyncDealerAgent", owner: type["SyncDealerAgent"]) -> Callable[Parameters, Answer]:
         @wraps(self._method)
@@ -98,12 +105,8 @@ class _Call(Generic[Parameters, Answer]):
         return call
 
 
-class _SearchAll(Generic[Parameters]):
+class _SearchAll(_Waiting[Callable[Concatenate[DealerAgent, Parameters], Vehicles]]):
     """`DealerAgent.search_all` as an iterator that waits for each page."""
-
-    def __init__(self, method: Callable[Concatenate[DealerAgent, Parameters], Vehicles]) -> None:
-        self._method = method
-        self.__doc__ = method.__doc__
 
     def __get__(self, agent: "SyncDealerAgent", owner: type["SyncDealerAgent"]) -> Callable[Parameters, SyncVehicles]:
         @wraps(self._method)
@@ -113,36 +116,23 @@ class _SearchAll(Generic[Parameters]):
         return call
 
 
-class _ChangesAll(Generic[Parameters]):
+class _ChangesAll(_Waiting[Callable[Concatenate[DealerAgent, Parameters], AsyncGenerator[StockChanges]]]):
     """`DealerAgent.changes_all` as an iterator that waits for each page."""
-
-    def __init__(self, method: Callable[Concatenate[DealerAgent, Parameters], AsyncGenerator[StockChanges]]) -> None:
-        self._method = method
-        self.__doc__ = method.__doc__
 
     def __get__(
         self, agent: "SyncDealerAgent", owner: type["SyncDealerAgent"]
     ) -> Callable[Parameters, Iterator[StockChanges]]:
         @wraps(self._method)
         def call(*args: Parameters.args, **members: Parameters.kwargs) -> Iterator[StockChanges]:
-            """Iterates over the pages of the asynchronous agent, each fetched on the thread of its event loop."""
             pages = self._method(agent._asynchronous, *args, **members)
-
-            async def following() -> StockChanges | None:
-                return await anext(pages, None)
-
-            while (page := agent._loop.run(following)) is not None:
+            while (page := agent._loop.next_of(pages)) is not None:
                 yield page
 
         return call
 
 
-class _Discover(Generic[Parameters]):
+class _Discover(_Waiting[Callable[Parameters, Discovery]]):
     """`DealerAgent.discover` that waits for the card."""
-
-    def __init__(self, method: Callable[Parameters, Discovery]) -> None:
-        self._method = method
-        self.__doc__ = method.__doc__
 
     def __get__(
         self, agent: "SyncDealerAgent | None", owner: type["SyncDealerAgent"]

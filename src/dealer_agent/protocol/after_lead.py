@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from dealer_agent.protocol.offers import IdempotencyKey
-from dealer_agent.protocol.requests import AppointmentType, Timestamp
+from dealer_agent.protocol.requests import AppointmentType, RequestPayload, Timestamp
 from dealer_agent.protocol.responses import LeadStatus, PostalAddress
 from dealer_agent.protocol.vehicle_field import Natural
 
@@ -16,14 +16,14 @@ Reason = Annotated[str, Meta(min_length=1, max_length=500)]
 Minutes = Annotated[int, Meta(ge=15, le=1440)]
 
 
-class LeadStatusRequest(Struct, tag_field="type", tag="lead.status.request", frozen=True, forbid_unknown_fields=True):
+class LeadStatusRequest(RequestPayload, tag="lead.status.request", frozen=True):
     """Asks what became of a lead of the same sender. `secret` is the `lead_secret` of an anonymous sender."""
 
     lead_id: Id
     secret: LeadSecret | UnsetType = UNSET
 
 
-class VisitMoveRequest(Struct, tag_field="type", tag="visit.move.request", frozen=True, forbid_unknown_fields=True):
+class VisitMoveRequest(RequestPayload, tag="visit.move.request", frozen=True):
     """Gives the visit of a lead of the same sender another time. `appointment_id` is required if the lead has several
     visits to come. Without `duration_minutes`, the visit keeps the length that was asked for.
     """
@@ -36,7 +36,7 @@ class VisitMoveRequest(Struct, tag_field="type", tag="visit.move.request", froze
     secret: LeadSecret | UnsetType = UNSET
 
 
-class VisitCancelRequest(Struct, tag_field="type", tag="visit.cancel.request", frozen=True, forbid_unknown_fields=True):
+class VisitCancelRequest(RequestPayload, tag="visit.cancel.request", frozen=True):
     """Cancels the visit of a lead of the same sender. `appointment_id` is required if the lead has several visits to
     come. `reason` is what the customer says; the dealer's staff see it.
     """

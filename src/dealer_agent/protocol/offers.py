@@ -4,6 +4,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from dealer_agent.protocol.requests import RequestPayload
 from dealer_agent.protocol.vehicle_field import Natural, Word
 
 OFFERS_EXTENSION: Final = "https://proto.example/extensions/offers/v1"
@@ -42,7 +43,7 @@ class Jurisdiction(Struct, frozen=True, kw_only=True, omit_defaults=True):
     zip: str | UnsetType = UNSET
 
 
-class OfferQuoteRequest(Struct, tag_field="type", tag="offer.quote.request", frozen=True, forbid_unknown_fields=True):
+class OfferQuoteRequest(RequestPayload, tag="offer.quote.request", frozen=True):
     """Asks for a quote of one vehicle. At least one of `vin`, `stock` and `vehicle_id` is required. `buyer_ref` is the
     agent's own name for the buyer: not an e-mail address and not a phone number.
     """
@@ -100,7 +101,7 @@ class LeadOffer(Struct, frozen=True):
     hold_id: OfferId | UnsetType = UNSET
 
 
-class OfferHoldRequest(Struct, tag_field="type", tag="offer.hold.request", frozen=True, forbid_unknown_fields=True):
+class OfferHoldRequest(RequestPayload, tag="offer.hold.request", frozen=True):
     """Asks to hold the vehicle of a quote. The same `idempotency_key` gets the same hold."""
 
     quote_id: OfferId
@@ -108,15 +109,13 @@ class OfferHoldRequest(Struct, tag_field="type", tag="offer.hold.request", froze
     buyer_ref: BuyerRef | UnsetType = UNSET
 
 
-class OfferReleaseRequest(
-    Struct, tag_field="type", tag="offer.release.request", frozen=True, forbid_unknown_fields=True
-):
+class OfferReleaseRequest(RequestPayload, tag="offer.release.request", frozen=True):
     """Ends a hold of the same agent. To end it again changes nothing."""
 
     hold_id: OfferId
 
 
-class OfferStatusRequest(Struct, tag_field="type", tag="offer.status.request", frozen=True, forbid_unknown_fields=True):
+class OfferStatusRequest(RequestPayload, tag="offer.status.request", frozen=True):
     """Asks what became of a hold of the same agent."""
 
     hold_id: OfferId

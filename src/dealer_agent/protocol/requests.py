@@ -88,6 +88,10 @@ class Filters(_FilterMembers):  # type: ignore[misc]  # Members derive from FIEL
     """
 
 
+class RequestPayload(Struct, tag_field="type", frozen=True, forbid_unknown_fields=True):
+    """The payload of a request. Its tag is its `type`."""
+
+
 class Pagination(Struct, frozen=True, forbid_unknown_fields=True):
     """Which part of the matching set to return."""
 

@@ -26,6 +26,7 @@ from dealer_agent.protocol.requests import (
     Name,
     Pagination,
     Privacy,
+    RequestPayload,
     Sort,
     SourceAgent,
     Timestamp,
@@ -38,9 +39,7 @@ from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.protocol.vehicle_field import Natural, Word
 
 
-class DealerInformationRequest(
-    Struct, tag_field="type", tag="dealer.information.request", frozen=True, forbid_unknown_fields=True
-):
+class DealerInformationRequest(RequestPayload, tag="dealer.information.request", frozen=True):
     """Asks who the dealer is. The request has only `type`."""
 
 
@@ -52,17 +51,13 @@ class DealerInformation(Struct, frozen=True):
     welcome_message: str | UnsetType = UNSET
 
 
-class InventoryFacetsRequest(
-    Struct, tag_field="type", tag="inventory.facets.request", frozen=True, forbid_unknown_fields=True
-):
+class InventoryFacetsRequest(RequestPayload, tag="inventory.facets.request", frozen=True):
     """Asks which values occur in the stock, and how often."""
 
     filters: Filters | UnsetType = UNSET
 
 
-class InventorySearchRequest(
-    Struct, tag_field="type", tag="inventory.search.request", frozen=True, forbid_unknown_fields=True
-):
+class InventorySearchRequest(RequestPayload, tag="inventory.search.request", frozen=True):
     """Asks for one page of the matching stock."""
 
     filters: Filters | UnsetType = UNSET
@@ -80,9 +75,7 @@ class SearchPage(Struct, frozen=True):
     vehicles: list[Vehicle]
 
 
-class InventoryVehicleRequest(
-    Struct, tag_field="type", tag="inventory.vehicle.request", frozen=True, forbid_unknown_fields=True
-):
+class InventoryVehicleRequest(RequestPayload, tag="inventory.vehicle.request", frozen=True):
     """Asks for one vehicle. At least one of `vin`, `stock` and `vehicle_id` is required; of several, the first that
     matches decides.
     """
@@ -107,7 +100,7 @@ class VehicleDetail(Vehicle, frozen=True, kw_only=True, omit_defaults=True):
 _BOTH_FORMS = {"type": "object", "required": ["requested_windows", "appointment_at"]}
 
 
-class LeadSubmitRequest(Struct, tag_field="type", tag="lead.submit.request", frozen=True, forbid_unknown_fields=True):
+class LeadSubmitRequest(RequestPayload, tag="lead.submit.request", frozen=True):
     """A customer who consented, and any combination of a vehicle of interest, a trade-in and an appointment."""
 
     customer: Customer

@@ -4,6 +4,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from dealer_agent.protocol.requests import RequestPayload
 from dealer_agent.protocol.vehicle import Vehicle
 
 MOST_CHANGES: Final = 500
@@ -15,9 +16,7 @@ LONGEST_CURSOR: Final = 2048
 ChangeKind = Literal["added", "changed", "removed"]
 
 
-class InventoryChangesRequest(
-    Struct, tag_field="type", tag="inventory.changes.request", frozen=True, forbid_unknown_fields=True
-):
+class InventoryChangesRequest(RequestPayload, tag="inventory.changes.request", frozen=True):
     """Asks for the changes of the stock since a response, whose `cursor` it sends. Without one, for the whole stock."""
 
     cursor: Annotated[str, Meta(min_length=1, max_length=LONGEST_CURSOR)] | UnsetType = UNSET
