@@ -3,7 +3,8 @@
 import csv
 import io
 import re
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count, islice
@@ -40,13 +41,17 @@ class DelimitedRow(NamedTuple):
 
 @dataclass(frozen=True)
 class DelimitedTable:
-    """A delimited file. `header` are the names of the columns, and `rows` are the rows below the header."""
+    """A delimited file. `header` are the names of the columns, and `rows` are the rows below the header.
+
+    `check` reads all rows, and raises the FeedError of a quotation mark that is not closed. It explains other problems.
+    """
 
     layout: Layout
     delimiter: str
     columns: Columns
-    header: tuple[str, ...]
+    header: list[str]
     rows: Iterator[DelimitedRow]
+    check: Callable[[], object]
 
     @property
     def width(self) -> int:
@@ -119,7 +124,7 @@ def _rows(text: TextIO, delimiter: str, *, literal: bool) -> Iterator[DelimitedR
             raise _unclosed(line)
         if number > MOST_ROWS:
             raise FeedError(f"A file may have at most {MOST_ROWS:,} rows. Export the units for sale only.")
-        if any(cell.strip() for cell in cells):
+        if any(map(str.strip, cells)):
             yield DelimitedRow(
                 line, [_unquoted(cell) for cell in cells] if literal else cells, reader.line_num - line + 1
             )
@@ -188,8 +193,7 @@ def read_table(
 
     `columns` are the dealer's own columns: the name in the file, and the member that it gives.
 
-    The whole file is checked for a quotation mark that is not closed, before any row is imported. That takes a second
-    for 50 MiB. Raises FeedError for such a mark, and if no column identifies a unit.
+    Raises FeedError if no column identifies a unit. The rows raise it for a quotation mark that is not closed.
     """
     layout = named_layout(layout_name, "delimited") if layout_name else None
     found_headers = {mark: _find_header(start, mark, layout, columns) for mark in _DELIMITERS}
@@ -215,17 +219,21 @@ def read_table(
             f"A file may have at most {MOST_COLUMNS:,} columns, and this one has {len(header):,}. Export fewer."
         )
     literal = _has_literal_quotes(start, delimiter)
-    _check_quotes(_rows(open_text(feed, encoding), delimiter, literal=literal), delimiter, len(header))
-    rows = _rows(open_text(feed, encoding), delimiter, literal=literal)
-    below = islice(rows, above + 1 if fits else 0, None)
-    return DelimitedTable(layout, delimiter, understand(header, layout), tuple(header), below)
+
+    def rows() -> Iterator[DelimitedRow]:
+        return _closed(_rows(open_text(feed, encoding), delimiter, literal=literal), delimiter, len(header))
+
+    below = islice(rows(), above + 1 if fits else 0, None)
+    columns_read = understand(header, layout)
+    return DelimitedTable(layout, delimiter, columns_read, header, below, lambda: deque(rows(), maxlen=0))
 
 
-def _check_quotes(rows: Iterator[DelimitedRow], delimiter: str, width: int) -> None:
-    """Reads all rows. Raises FeedError for a cell that contains rows: its quotation mark is not closed."""
+def _closed(rows: Iterator[DelimitedRow], delimiter: str, width: int) -> Iterator[DelimitedRow]:
+    """The rows. Raises FeedError for a cell that contains rows: its quotation mark is not closed."""
     for row in rows:
         if row.lines > _RUNAWAY_LINES and any(_is_runaway(cell, delimiter, width) for cell in row.cells):
             raise _unclosed(row.line)
+        yield row
 
 
 def _is_runaway(cell: str, delimiter: str, width: int) -> bool:

@@ -40,7 +40,7 @@ from dealer_agent.feeds.files.feed import (
 from dealer_agent.feeds.files.json_records import Record, ends_early, flattened, read_records, structured_members
 from dealer_agent.feeds.files.layouts import Columns, Layout, is_withheld, layout_of, named_layout, understand
 from dealer_agent.feeds.files.plausibility import Doubt, contradiction, doubt
-from dealer_agent.feeds.files.units import ParsedRow, read_unit
+from dealer_agent.feeds.files.units import ParsedRow, PlainRows, read_unit
 from dealer_agent.inventory.canonical_words.text import fold
 from dealer_agent.inventory.listing import Unit
 
@@ -320,32 +320,43 @@ def _read_delimited(
     withheld = frozenset(index for index, name in enumerate(table.header) if is_withheld(name))
     surveyed = survey(feed, encoding)
     tally = _Tally(units, on_progress, surveyed.lines + 1)
-    header = list(table.header)
+    plain_rows = PlainRows(table.columns.fields, layout)
     last: DelimitedRow | None = None
     short_rows = 0
-    for row in table.rows:
-        if row.error is not None:
-            reading = ParsedRow(refused=row.error)
-        elif row.cells == header:
-            reading = ParsedRow(refused="The row repeats the header.")
-        else:
-            cells, row_problem = cells_of(row, table)
-            reading = read_unit(cells, layout)
-            _check_columns(row, table.width, reading)
+    try:
+        for row in table.rows:
+            reading = _read_row(row, table, plain_rows, layout)
             if reading.unit is not None:
                 texts = row.cells if not withheld else [t for n, t in enumerate(row.cells) if n not in withheld]
                 reading.note_sold_words(texts)
-            if row_problem is not None:
-                reading.row_problems.append(row_problem)
-                short_rows += len(row.cells) < table.width
-        tally.add(row.line, reading, done=row.line)
-        last = row
+            short_rows += row.error is None and len(row.cells) < table.width
+            tally.add(row.line, reading, done=row.line)
+            last = row
+    except FeedError:
+        table.check()
+        raise
     named = {member: tuple(map(table.header.__getitem__, indexes)) for member, indexes in table.columns.fields.items()}
     column_names = _ColumnNames(named, table.columns.not_understood, table.columns.withheld)
     rows_are_often_short = short_rows > 1 + _USUALLY_SHORT * tally.rows
     cut = "" if surveyed.line_end or rows_are_often_short else _cut(last, table)
     signs = _signs_of_damage(feed, encoding, surveyed, cut)
     return tally.end(table.layout, encoding, table.delimiter, column_names, signs)
+
+
+def _read_row(row: DelimitedRow, table: DelimitedTable, plain_rows: PlainRows, layout: Layout) -> ParsedRow:
+    """A row as a unit, or the reason why it is refused."""
+    if row.error is not None:
+        return ParsedRow(refused=row.error)
+    if row.cells == table.header:
+        return ParsedRow(refused="The row repeats the header.")
+    if len(row.cells) == table.width and (plain := plain_rows.read(row.cells)) is not None:
+        return plain
+    cells, row_problem = cells_of(row, table)
+    reading = read_unit(cells, layout)
+    _check_columns(row, table.width, reading)
+    if row_problem is not None:
+        reading.row_problems.append(row_problem)
+    return reading
 
 
 def _check_columns(row: DelimitedRow, width: int, reading: ParsedRow) -> None:

@@ -104,8 +104,13 @@ def line(text: str, limit: int) -> str:
     return _cached_line(text, limit) if len(text) <= _CACHED else _line(text, limit)
 
 
+def _is_plain(text: str) -> bool:
+    """Whether `_plain` keeps the text as it is, and it has one line. Most have, and the patterns take time."""
+    return text.isascii() and text.isprintable() and not ("<" in text or "&" in text or text.startswith("="))
+
+
 def _line(text: str, limit: int) -> str:
-    if not (text.isascii() and text.isprintable()) or "<" in text or "&" in text or text.startswith("="):
+    if not _is_plain(text):
         text = _plain(text[: limit * 10])
     text = " ".join(text.split())
     return text if len(text) <= limit else text[:limit].rstrip()
@@ -118,6 +123,8 @@ _cached_line = lru_cache(maxsize=65_536)(_line)
 
 def prose(text: str, limit: int = PROSE_LIMIT) -> str:
     """Plain text with line ends, without repeated blank lines, at most `limit` characters."""
+    if _is_plain(text):
+        return _line(text[: limit * 3], limit)
     lines: list[str] = []
     for raw in _plain(text[: limit * 3]).splitlines():
         tidy = " ".join(raw.split())
@@ -157,6 +164,10 @@ _AMOUNT = re.compile(rf"{_NUMBER}\s*(?:mpg|mi|mi\.|miles|kwh|hp|bhp|horsepower|\
 _DISPLACEMENT = re.compile(rf"{_NUMBER}\s*-?\s*([a-z. ]*[a-z.]|)", re.IGNORECASE)
 _YEAR = re.compile(r"(\d{4})(?:\.0+|-\d{2}(?:-\d{2})?)?", re.ASCII)
 _URL = re.compile(r"https?://[^\s/?#@<>\"\\:{}|^`]+(?::\d{1,5})?(?:[/?#][^\s<>\"\\{}|^`]*)?", re.IGNORECASE)
+_PLAIN_URL = r"https?://[A-Za-z0-9.-]{1,200}+/[A-Za-z0-9._~:/?#@!$'()*+=%-]{0,1000}+"
+_PLAIN_ADDRESS = re.compile(_PLAIN_URL)
+_PLAIN_PHOTOS = re.compile(rf"{_PLAIN_URL}(?:([|,;]){_PLAIN_URL}(?:\1{_PLAIN_URL})*+)?")
+"""Addresses that need no change, with one mark between them. Most cells are such, and the other patterns take time."""
 _FEATURE_BREAK = re.compile(r"<(?:br|/?li|/?p)\b[^<>]{0,200}>", re.IGNORECASE)
 _BEFORE_URL = re.compile(r"(?<![|,;\s])[|,;\s]++(?=(?:https?:)?//)", re.IGNORECASE)
 _NO_PRICE = frozenset(
@@ -217,6 +228,11 @@ def _number(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
     return pattern.fullmatch(text) if len(text) <= _LONGEST_NUMBER else None
 
 
+def _is_short_number(text: str) -> bool:
+    """Whether the text has only a few digits, as most amounts: a pattern and a Decimal take ten times as long."""
+    return len(text) < 7 and text.isascii() and text.isdecimal()
+
+
 def is_no_price(text: str) -> bool:
     """Whether the text says that there is no price: `Call`, `Contact us`."""
     return re.sub(r"[\W_]+", "", text).casefold() in _NO_PRICE
@@ -224,6 +240,8 @@ def is_no_price(text: str) -> bool:
 
 def dollars(text: str) -> int | None:
     """Whole US dollars of `28995`, `$28,995.00*`, `18000 USD`, `28.995,00`, `28 995`. Cents are rounded, halves up."""
+    if _is_short_number(text):
+        return int(text)
     match = _number(_MONEY, text)
     if match is None:
         return None
@@ -267,6 +285,8 @@ def is_no_mileage(text: str) -> bool:
 
 def miles(text: str, unit: str = "") -> int | None:
     """Whole miles of `41,200`, `41200 mi`, `66306 KM`. `unit` is for a text without one. Halves are rounded up."""
+    if not unit and _is_short_number(text):
+        return int(text)
     match = _number(_MILES, text)
     if match is None:
         return None
@@ -329,6 +349,7 @@ def moment(text: str) -> datetime | None:
     return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
 
 
+@lru_cache(maxsize=4_096)  # `strptime` takes long, and an export gives many units the same time.
 def _us_moment(text: str) -> datetime | None:
     """The time in a text of one of the US forms. None for another text."""
     for pattern in _FORMATS.get(_shape(text), ()):
@@ -356,6 +377,8 @@ def truth(text: str) -> bool | None:
 
 def web_address(text: str) -> str | None:
     """An http or https URL without credentials, with `%20` for spaces."""
+    if _PLAIN_ADDRESS.fullmatch(text):
+        return text
     address = line(text, 2049).replace(" ", "%20")
     if address.startswith("//"):
         address = f"https:{address}"
@@ -366,6 +389,8 @@ def photos(texts: list[str]) -> tuple[list[str], int]:
     """The distinct photo URLs in order, split at separators before `http`, and the number of other texts."""
     addresses: dict[str, None] = {}
     refused = 0
+    if len(texts) == 1 and (plain := _PLAIN_PHOTOS.fullmatch(texts[0])):
+        return list(dict.fromkeys(texts[0].split(plain[1] or "|")))[:MOST_PHOTOS], 0
     for piece in chain.from_iterable(_BEFORE_URL.split(text.strip(" |,;\t\r\n")) for text in texts):
         address = web_address(piece.rstrip("|,; \t\r\n"))
         if address is not None:
