@@ -91,6 +91,7 @@ def _paths(facts: CardFacts, vocabularies: Vocabularies) -> dict[str, Json]:
 
 
 def _document(*, schema: Json, media_type: str = "application/json", **operation: str) -> Json:
+    """The operation that reads a published document with this schema."""
     return {
         **operation,
         "tags": ["Discovery"],
@@ -106,6 +107,7 @@ def _document(*, schema: Json, media_type: str = "application/json", **operation
 
 
 def _send(facts: CardFacts, vocabulary: Vocabulary) -> Json:
+    """The operation of the binding HTTP+JSON."""
     requests, responses = (
         {skill.id: {"summary": skill.name, "value": example(skill, vocabulary)} for skill in facts.skills}
         for example in (examples.example_body, examples.example_response)
@@ -126,6 +128,7 @@ def _send(facts: CardFacts, vocabulary: Vocabulary) -> Json:
 
 
 def _call(facts: CardFacts, vocabulary: Vocabulary) -> Json:
+    """The operation of the binding JSON-RPC."""
     requests = {
         skill.id: {"summary": skill.name, "value": examples.example_call(examples.example_body(skill, vocabulary))}
         for skill in facts.skills

@@ -86,6 +86,7 @@ class IssuerKeys:
         self._keys = [key for jwk in keys for key in _usable(jwk)]
 
     def __len__(self) -> int:
+        """The number of keys."""
         return len({key.key_id for key in self._keys})
 
     @property

@@ -123,6 +123,7 @@ def list_(owner: Owner) -> Table:
 
 
 def _year(outcomes: Mapping[str | None, AgentOutcomes], agent: SeenAgent) -> Outcomes:
+    """What became of the leads of an agent in 365 days."""
     return outcomes.get(agent.identity or None, AgentOutcomes()).year
 
 
@@ -248,6 +249,7 @@ def _set(owner: Owner, agent: str, policy: Policy | None, reason: str) -> dict[s
 
 
 def _change_document(owner: Owner, change: tuple[PolicyScope, PolicyChange]) -> dict[str, Any]:
+    """The JSON of one change in the history of policies."""
     scope, entry = change
     policy: Mapping[str, Any] = {"state": "forget"} if entry.policy is None else policy_document(entry.policy)
     return {
@@ -264,6 +266,7 @@ def _without_time(change: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _of(owner: Owner) -> PolicyOwner:
+    """The owner of the policies."""
     return PolicyOwner(owner.id, owner.store, owner.sections, owner.in_installation)
 
 

@@ -191,6 +191,7 @@ def cancel(change: Change, appointment_id: VisitArgument) -> dict[str, Any]:
 
 
 def _subscribe(dealer: OpenDealer) -> None:
+    """Makes a token for the calendar of visits, and prints its URL."""
     secret, service = new_token(), dealer.settings.service
     with dealer.write() as tx:
         token_id = create_token(tx, "calendar", secret.secret_hash, "calendar")
@@ -204,6 +205,7 @@ def _subscribe(dealer: OpenDealer) -> None:
 
 
 def _row(dealer: OpenDealer, listed: ListedVisit) -> tuple[Cell, ...]:
+    """A visit as a row of the table."""
     visit = listed.appointment
     when = dealer.local(visit.starts_at, visit.rooftop)
     customer = None if listed.customer is None else name_of(listed.customer)
@@ -254,6 +256,7 @@ def _change(dealer: OpenDealer, change: "Callable[[VisitChanges], VisitChange]",
 
 
 def _facts(dealer: OpenDealer, visit: VisitRecord) -> dict[str, Any]:
+    """The facts of a visit, in the dealer's local time, for the output of a command."""
     return {
         "id": visit.appointment_id,
         "lead_id": visit.lead_id,

@@ -151,6 +151,7 @@ _COLUMNS: Columns = {
 
 
 def _print_page(page: SearchPage) -> None:
+    """Prints the vehicles of a page, and how to get more."""
     skip = page.skip or 0
     _print_vehicles(page.vehicles, page.total, skip)
     _print_skipped(page.skipped)

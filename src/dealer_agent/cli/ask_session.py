@@ -82,6 +82,7 @@ class AskSession:
         """
 
         async def connected() -> Answer:
+            """Opens the agent, does the work, and closes the agent."""
             discovered = DealerAgent.discover(
                 self.url,
                 token=self.token,
@@ -330,6 +331,7 @@ def _what_happened(error: DealerAgentError) -> str:
 
 
 def _exit_code(error: DealerAgentError) -> Exit:
+    """The exit code of the command for an error of the client."""
     match error:
         case Refused(code=VehicleNotFound.code | VehicleUnavailable.code):
             return Exit.NOT_FOUND

@@ -184,6 +184,7 @@ def _report(result: "RunResult", reports: Sequence[Path], *, as_json: bool) -> N
 
 
 async def _run(result: "RunResult", options: "Options") -> None:
+    """Runs the checks, with a bar that moves."""
     from dealer_agent.checker.events import CheckStarted, RunStarted, Verdict
     from dealer_agent.checker.outcome import NotChecked
     from dealer_agent.checker.runner import open_client, run_checks
@@ -192,6 +193,7 @@ async def _run(result: "RunResult", options: "Options") -> None:
         task = bar.add_task("Looking for agent cards", total=None)
 
         def listen(event: "Event") -> None:
+            """Shows the events of a run in the progress bar, and gives them to the printer of results."""
             result(event)
             match event:
                 case RunStarted():

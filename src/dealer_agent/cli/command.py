@@ -94,6 +94,7 @@ def as_typer_command(function: Callable[..., Any], opening: CommandTarget | None
 
     @wraps(function)
     def run(**values: Any) -> None:
+        """Opens what the command works on, calls its function, and shows what it returns."""
         folder = values.get("folder", values.get("path"))
         # For the commands in messages: a person can paste them as they are.
         works_in(folder if isinstance(folder, Path) else None, values.get("dealer_id", values.get("dealer")))

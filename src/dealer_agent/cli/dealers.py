@@ -404,6 +404,7 @@ def _edited(opened: OpenInstallation, dealer_id: str, text: str) -> str:
 
 
 def _from_editor(text: str) -> str:
+    """The text after the user's editor has ended."""
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     with tempfile.NamedTemporaryFile("w", suffix=".toml", encoding="utf-8", newline="") as opened:
         opened.write(text)

@@ -69,6 +69,7 @@ def demo(
 
 
 def _serve_dealer(folder: Path, host: str, port: int, metrics: MetricsSettings) -> None:
+    """Writes the invented dealer with its stock, prints examples, and serves it."""
     # Imported here, as in `serve`.
     from dealer_agent.cli.processes import listen, run
 

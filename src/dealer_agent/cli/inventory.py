@@ -365,6 +365,7 @@ def _some(columns: Sequence[str]) -> str:
 
 
 def _show_rows(shown: "RowsShown") -> None:
+    """A table with the first rows of a kind."""
     rows = [(str(row.line), row.identifier, row.text) for row in shown.rows]
     Table(f"\n{shown.title}", ("Line", "VIN or stock", "What"), rows).show()
     if shown.more:

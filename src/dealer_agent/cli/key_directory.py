@@ -161,12 +161,14 @@ def _publish(keys: Sequence[PrivateKey], origin: str, folder: Path | None, days:
 
 
 def _nginx(folder: Path, headers: Mapping[str, str]) -> str:
+    """The configuration with which nginx serves the directory."""
     lines = [f"add_header {name} '{value}';" for name, value in headers.items() if name != "content-type"]
     inside = [f"alias '{folder / NAME}';", "types { }", f"default_type {MEDIA_TYPE};", *lines]
     return "\n".join([f"location = {PATH} {{", *(f"    {line}" for line in inside), "}", ""])
 
 
 def _caddy(folder: Path, headers: Mapping[str, str]) -> str:
+    """The configuration with which Caddy serves the directory."""
     lines = [f"header {name} `{value}`" for name, value in headers.items()]
     inside = [f"root * `{folder}`", f"rewrite * /{NAME}", *lines, "file_server"]
     return "\n".join([f"handle {PATH} {{", *(f"    {line}" for line in inside), "}", ""])

@@ -131,6 +131,7 @@ def refuse(
 
 
 def _reason(text: str) -> str:
+    """Checks the text of `--reason`. Raises BadParameter."""
     # Imported here, as in `_decide`.
     from dealer_agent.lead_intake.decisions import reason_of
 

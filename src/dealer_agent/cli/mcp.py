@@ -32,6 +32,7 @@ def mcp(
 
 
 async def _serve(url: str, token: str | None, signer: Signer | None) -> None:
+    """Finds the dealer agent at a URL, and answers an MCP host on stdin and stdout with its skills as tools."""
     import msgspec
 
     from dealer_agent.client import DealerAgent

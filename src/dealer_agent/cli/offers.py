@@ -162,6 +162,7 @@ def _sentence(dealer: OpenDealer, hold: StoredHold) -> str:
 
 
 def _facts(dealer: OpenDealer, hold: StoredHold) -> dict[str, Any]:
+    """What the command shows of a hold, for its table and for `--json`."""
     return {
         "id": hold.hold_id,
         "quote_id": hold.quote_id,

@@ -145,6 +145,7 @@ class _UploadSupervisor(threading.Thread):
         self._process: subprocess.Popen[bytes] | None = None
 
     def run(self) -> None:
+        """Runs the process again and again."""
         # A new session, so that Ctrl-C reaches only the service. `-P` keeps the current folder out of the import path.
         command = [sys.executable, "-P", "-m", "dealer_agent.bootstrap.upload_process"]
         while True:
@@ -168,6 +169,7 @@ class _UploadSupervisor(threading.Thread):
             err.print(f"The SFTP server ended with code {process.returncode} and starts again.", style="yellow")
 
     def stop(self) -> None:
+        """Stops the process, and waits for its end."""
         self._stopped.set()
         if self._process is not None:
             self._process.terminate()

@@ -155,6 +155,7 @@ def _moment(dealer: OpenDealer, text: str) -> datetime:
 
 
 def _sentence(dealer: OpenDealer, answer: "RecordedAnswer", at: datetime) -> str:
+    """What the answer means, for a person."""
     name, when = plain(answer.vehicle_id), f"{dealer.local(at):%Y-%m-%d %H:%M:%S %Z}"
     match answer.answer:
         case "in stock":
@@ -169,6 +170,7 @@ def _sentence(dealer: OpenDealer, answer: "RecordedAnswer", at: datetime) -> str
 
 
 def _shown(dealer: OpenDealer, change: "RecordedChange | None") -> dict[str, Any] | None:
+    """A change as a JSON object."""
     if change is None:
         return None
     origin = change.made_by

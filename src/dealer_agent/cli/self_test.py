@@ -50,6 +50,7 @@ def run_self_test(only: Collection[str], *, whole: bool, as_json: bool) -> None:
 
 
 def _matrix(rows: "list[MatrixRow]") -> Table:
+    """The table of defects, each with the verdict of its requirement."""
     table = Table(header_style="bold", show_edge=False, pad_edge=False)
     for title in ("Defect", "Requirement", "Verdict", "Failed too"):
         table.add_column(title, overflow="fold")

@@ -122,6 +122,7 @@ def has_stock(store: Store, dealer_id: str) -> bool:
 
 
 def _address_lines(installation: Installation, address: str, dealers: int) -> Iterator[str]:
+    """What `serve` prints about the URLs of its dealers."""
     only = installation.only
     if only is None:
         yield f"{counted(dealers, 'dealer')}, listed at {installation.public_url}/"
@@ -154,6 +155,7 @@ def not_yet_open(settings: Settings) -> str | None:
 
 
 def _without_stock(dealer_id: str, feeds: Sequence[str]) -> str:
+    """What to do for the first stock of a dealer."""
     problem = f"No stock was ever imported for the dealer {dealer_id}"
     if not feeds:
         return f"{problem}: dealer-agent inventory import FILE"

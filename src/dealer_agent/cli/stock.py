@@ -130,6 +130,7 @@ def _members(vehicle: Vehicle, names: Sequence[str]) -> list[Any]:
 
 
 def _listed_at(listed: tuple[Vehicle, Unit] | None) -> tuple[str | None, datetime | None]:
+    """The rooftop of a listing, and its last change."""
     if listed is None:
         return None, None
     changed_at = listed[0].changed_at

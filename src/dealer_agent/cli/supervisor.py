@@ -232,6 +232,7 @@ class _Worker(multiprocess.Process):
         self.process = _FORK.Process(target=self._work, args=(sockets,))  # type: ignore[assignment]
 
     def start(self) -> None:
+        """Forks the process."""
         # Blocked until the worker has its own handlers. Else a handler of the supervisor could get a signal to it.
         signal.pthread_sigmask(signal.SIG_BLOCK, multiprocess.SIGNALS)
         super().start()

@@ -152,6 +152,7 @@ class DealerAgent:
             transport = httpx.ASGITransport(app, raise_app_exceptions=False)
 
         async def discovered() -> DealerAgent:
+            """Finds the card at the address, and makes the agent."""
             address = web_address(url)
             origins = {origin(each) for each in (address, *map(web_address, token_origins))}
             pool = Transport(
@@ -460,6 +461,7 @@ class DealerAgent:
     async def _change_visit(
         self, skill: Skill, given: dict[str, Any], idempotency_key: str | None, timeout: float | None
     ) -> LeadState:
+        """The lead after a change of its visit."""
         key = idempotency_key if idempotency_key is not None else new_ulid()
         members = json_value(given | {"idempotency_key": key})
         with noting(key):

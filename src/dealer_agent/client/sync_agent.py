@@ -59,6 +59,7 @@ class _EventLoop:
 
     @property
     def is_running(self) -> bool:
+        """Whether the loop is not closed."""
         return self._thread.is_alive()
 
     def close(self) -> None:
@@ -124,6 +125,7 @@ class _ChangesAll(_Waiting[Callable[Concatenate[DealerAgent, Parameters], AsyncG
     ) -> Callable[Parameters, Iterator[StockChanges]]:
         @wraps(self._method)
         def call(*args: Parameters.args, **members: Parameters.kwargs) -> Iterator[StockChanges]:
+            """Iterates over the pages of the asynchronous agent, each fetched on the thread of its event loop."""
             pages = self._method(agent._asynchronous, *args, **members)
             while (page := agent._loop.next_of(pages)) is not None:
                 yield page

@@ -60,11 +60,13 @@ def _rooftops_without(what: str, has: Callable[[DealerRooftop], object]) -> Call
 
 
 def _has_own_address(rooftop: DealerRooftop) -> bool:
+    """Whether the address is stated, and is not the example of the template."""
     address = rooftop.address
     return address is not UNSET and (address.address_line_1, address.zip) != EXAMPLE_ADDRESS
 
 
 def _has_own_phone(rooftop: DealerRooftop) -> bool:
+    """Whether a phone number is stated that is not an example of the template."""
     return any(phone not in EXAMPLE_PHONES for phone in (rooftop.phones or {}).values())
 
 
@@ -81,6 +83,7 @@ def _has_own_receiver(rooftop: DealerRooftop) -> bool:
 
 
 def _without_notice(settings: Settings) -> str | None:
+    """Why customers cannot read a privacy notice. None if the settings name one."""
     url = settings.dealer.policies.privacy_notice
     if not url:
         return "no privacy notice is named"
@@ -88,6 +91,7 @@ def _without_notice(settings: Settings) -> str | None:
 
 
 def _without_alerts(settings: Settings) -> str | None:
+    """Why nobody gets alerts. None if somebody does."""
     receivers = [*settings.alerts.mail, *([settings.alerts.webhook_url] if settings.alerts.webhook_url else [])]
     if not receivers:
         return "nobody gets alerts"
@@ -95,6 +99,7 @@ def _without_alerts(settings: Settings) -> str | None:
 
 
 def _without_public_url(settings: Settings) -> str | None:
+    """Why buyers on other machines cannot reach `public_url`. None if they can."""
     url = settings.service.public_url
     if not url:
         return "public_url is not set: agents on other machines cannot use the card"
@@ -104,11 +109,13 @@ def _without_public_url(settings: Settings) -> str | None:
 
 
 def _without_tls(settings: Settings) -> str | None:
+    """Why customer data is not safe on its way. None if `public_url` has TLS."""
     plain = urlsplit(settings.service.public_url).scheme != "https"
     return "public_url does not begin with https: customer data would travel without encryption" if plain else None
 
 
 def _without_proxy(settings: Settings) -> str | None:
+    """Why buyers share one rate limit. None if a proxy is declared, which says who they are."""
     return None if settings.service.trusted_proxies else "no proxy is declared: all buyers behind one share one limit"
 
 

@@ -127,6 +127,7 @@ def _walk_table(kind: types.StructType, value: object, path: Path, sections: _Se
 
 
 def _walk_list(kind: types.VarTupleType, value: object, path: Path, sections: _Sections) -> Iterator[Problem]:
+    """The problems of a list and its entries."""
     inner, least, most = kind.item_type, kind.min_length or 0, kind.max_length
     if not isinstance(value, list):
         if isinstance(inner, types.StructType):
@@ -208,6 +209,7 @@ def _bounds(kind: types.IntType | types.FloatType, value: float) -> str | None:
 
 
 def _shown(value: object) -> str:
+    """A value of the settings as messages show it."""
     match value:
         case bool():
             return str(value).lower()

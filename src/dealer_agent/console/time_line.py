@@ -101,6 +101,7 @@ def _consents(whole: WholeLead) -> Iterator[Entry]:
 
 
 def _additions(whole: WholeLead) -> Iterator[Entry]:
+    """What the customer or the agent added after the lead."""
     for event in whole.details.stored.events:
         if event.changes is None:
             yield Entry(event.at, "Addition", ("erased",))
@@ -140,6 +141,7 @@ def _when(dealer: OpenDealer, visit: VisitRecord) -> str:
 
 
 def _delivery(each: DeliveryRecord) -> Entry:
+    """A delivery of the lead, with its state."""
     where = "" if each.kind in TO_CUSTOMER else f" to {each.channel}, {each.rooftop}"
     what = f"{_KINDS[each.kind]}{where}"
     texts = _shown(each.problem)

@@ -126,6 +126,7 @@ def _read_bare(text: str, at: int) -> tuple[Any, int]:
 
 
 def _value(match: re.Match[str]) -> Any:
+    """The Python value of a matched item."""
     kind = match.lastgroup
     value = match[kind]  # type: ignore[index]
     if kind == "text":

@@ -208,6 +208,7 @@ class KnownKeys:
             self._sets[row.source] = KeySet(row.document, {}, *times)
 
     async def _run(self, job: Job) -> Next:
+        """Fetches one source."""
         source = job.subject
         row = await asyncio.to_thread(self._find, source)
         if row is None:

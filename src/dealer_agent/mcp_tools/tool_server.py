@@ -181,6 +181,7 @@ class ToolServer:
 
 @cache
 def _listed(skills: frozenset[str]) -> tuple[types.Tool, ...]:
+    """The tools of these skills, as the protocol lists them."""
     return tuple(
         types.Tool(
             name=tool.name,

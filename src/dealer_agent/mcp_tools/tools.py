@@ -148,6 +148,7 @@ class Tool:
 
 
 def _describe(schema: Schema) -> None:
+    """Gives the members their meanings for a model."""
     for name, member in schema.get("properties", {}).items():
         if meaning := _MEANINGS.get(name) or FILTER_MEANINGS.get(name):
             member["description"] = meaning

@@ -97,6 +97,7 @@ def result_text(skill: Skill, answer: SkillData) -> str:
 
 
 def _information(data: Json, _: str | None) -> str:
+    """The text about the dealer: its rooftops with addresses, phones and hours."""
     lines = [_short(data["name"]), _short(data.get("welcome_message", ""))]
     for rooftop in data.get("rooftops", ()):
         address = rooftop.get("address", {})
@@ -159,6 +160,7 @@ _IN_FIRST_LINE = ("year", "make", "model", "trim", "condition", "price", "mileag
 
 
 def _members(data: Json, besides: Sequence[str]) -> list[str]:
+    """A line for each other member."""
     return [f"- {name}: {_short(_value(name, value))}" for name, value in data.items() if name not in besides]
 
 
@@ -234,6 +236,7 @@ def more_text(skill: Skill, data: Mapping[str, Any], arguments: Mapping[str, Any
 
 
 def _without_match(filters: Json) -> str:
+    """What a model can do if no vehicle matches."""
     given = [name for name, value in filters.items() if value not in ([], None)]
     words = len(str(filters.get("query", "")).split())
     if words > MOST_QUERY_WORDS:
@@ -269,6 +272,7 @@ def zone_named(name: str) -> tzinfo | None:
 
 
 def _lead(data: Json, message: str | None) -> str:
+    """The text about a lead: its status, its visit and its id."""
     status = {"received": "The dealer has the lead.", "duplicate": "The dealer already had this lead."}
     lines = [status.get(data.get("status", ""), f"Status of the lead: {data.get('status')}."), message or ""]
     if visit := data.get("appointment"):
@@ -307,6 +311,7 @@ def _money_in(currency: str) -> Callable[[int | float], str]:
 
 
 def _hold(data: Json, _: str | None) -> str:
+    """The text about a hold."""
     holds = data["status"] in ("active", "became_lead")
     state = f"held until {readable_time(data['expires_at'])} UTC" if holds else f"not held: {data['status']}"
     price = _money_in(data["currency"])(data["price"])
@@ -314,6 +319,7 @@ def _hold(data: Json, _: str | None) -> str:
 
 
 def _lead_state(data: Json, _: str | None) -> str:
+    """The text about a lead that was sent before, and its visits."""
     lines = [f"Status of the lead: {data['status']}."]
     for visit in filter(None, (data.get("visit"), *data.get("other_visits", ()))):
         at = f" {readable_time(visit['at'])} ({visit['at']})" if "at" in visit else ""

@@ -45,6 +45,7 @@ def _rules(lines: list[Any]) -> dict[int, LineRule]:
 
 
 def _rooftops(tables: list[Any]) -> dict[int, tuple[str, UsLocation]]:
+    """The name and the place of each rooftop, by number."""
     found = {}
     for number, table in enumerate(tables):
         match table:

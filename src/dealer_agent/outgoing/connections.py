@@ -37,6 +37,7 @@ async def connect(host: str, port: int, rule: AddressRule) -> socket.socket:
     """A connected socket, which does not block. Raises AddressRefused, and OSError."""
 
     async def open_socket(address: str) -> socket.socket:
+        """A socket that is connected to one IP address."""
         # The flag says that nothing is looked up, so it does not block.
         ((family, kind, protocol, _, where), *_) = socket.getaddrinfo(
             address, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST

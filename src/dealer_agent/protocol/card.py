@@ -182,6 +182,7 @@ def _card(facts: CardFacts, vocabularies: Vocabularies, uris: list[str], params:
 
 
 def _schemas(facts: CardFacts, skills: Iterable[Skill]) -> dict[str, dict[str, str]]:
+    """The URLs of the schemas of each skill."""
     return {
         skill.id: {
             "request_schema": f"{facts.schemas_url}/{skill.request_type}.json",
@@ -222,6 +223,7 @@ def _requirements(facts: CardFacts, scopes: list[str]) -> list[dict[str, Any]]:
 
 
 def _skill_entry(skill: Skill, facts: CardFacts, vocabularies: Vocabularies) -> dict[str, Any]:
+    """A skill as the card lists it."""
     entry = {
         "id": skill.id,
         "name": skill.name,

@@ -225,6 +225,7 @@ def _problems_of(error: jsonschema_rs.ValidationError, checker: Checker, most: i
 
 
 def _words(kind: Any) -> str:
+    """The message for one error of the schema validator."""
     match kind.name:
         case "type":
             return "must be " + " or ".join(_TYPE_WORDS[name] for name in kind.types)

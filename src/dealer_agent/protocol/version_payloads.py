@@ -260,6 +260,7 @@ def _order(path: Path) -> list[tuple[bool, str | int]]:
 
 
 def _remove(value: Any, path: Path) -> None:
+    """Removes the value at a path."""
     *steps, last = path
     for step in steps:
         value = value[step]

@@ -41,6 +41,7 @@ class VerifiedTokens:
     _kept: OrderedDict[tuple[str, bytes], _Kept] = field(default_factory=OrderedDict)
 
     def __len__(self) -> int:
+        """The number of tokens."""
         return len(self._kept)
 
     def find(self, key: tuple[str, bytes]) -> _Kept | None:

@@ -323,6 +323,7 @@ class Counting:
                     _merge(self._unsaved.setdefault(day, DayTally()), unsaved[day])
 
     def _write(self, counts: list[tuple[Day, DayTally]]) -> None:
+        """Adds the counts to those of the database."""
         with self.store.write(ALL_DEALERS) as tx:
             for (dealer_id, day), tally in counts:
                 of_dealer = replace(tx, dealer_id=dealer_id)

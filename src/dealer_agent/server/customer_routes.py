@@ -134,6 +134,7 @@ class CustomerPages:
         return Response(status_code=303, headers=HEADERS | {"location": Site(self._service.card).to(path)})
 
     async def _contact(self, link: LinkTarget, visit: CustomerVisit, form: Form | None, now: datetime) -> Response:
+        """The page on which a customer withdraws channels, and the withdrawal."""
         if form is None:
             return self._page(200, contact_page, visit)
         if not form.get("channel"):

@@ -197,6 +197,7 @@ class Admitted(NamedTuple):
 
 
 def _read(store: Store, dealer_id: str, snapshots: SnapshotLoader) -> tuple[Admitted, LoadedSnapshot]:
+    """What a service needs from the database: the callers and the stock."""
     with store.read(dealer_id) as tx:
         admitted = admitted_callers(tx)
     return admitted, snapshots.load(datetime.now(UTC))

@@ -184,6 +184,7 @@ class Dmc12Call:
         return quote_of(await self._ask(OFFER_QUOTE, payload))
 
     async def _reserve(self, arguments: Json) -> Json:
+        """Holds the vehicle of a quote."""
         # The same quote has the same key: a call that is sent again gets the same hold.
         quote_id = _id_of(arguments["quote_id"], "QUOTE_NOT_FOUND")
         payload = {"quote_id": quote_id, "idempotency_key": f"dmc12{quote_id}"}

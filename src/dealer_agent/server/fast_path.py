@@ -247,6 +247,7 @@ class FastPathConnection(HttpToolsProtocol):
         super()._start_asgi_task(cycle, partial(self._run, cycle, app))
 
     async def _run(self, cycle: RequestResponseCycle, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+        """Runs the application for a request of this connection."""
 
         async def receive_counted() -> Message:
             event = await receive()

@@ -76,6 +76,7 @@ async def _catalog(request: Request) -> Response:
 
 
 async def _llms(request: Request) -> Response:
+    """The document `llms.txt` of an installation, which lists its dealers."""
     addresses = _addresses(request)
     listed = ((dealer.name, dealer.address) for dealer in addresses.listed)
     document = _kept(
@@ -100,6 +101,7 @@ def _kept(addresses: Addresses, key: Any, make: Callable[[], Document]) -> Docum
 
 
 def _list_page(addresses: Addresses, page: int, pages: int) -> Document:
+    """One page of the public list of dealers."""
     listed = addresses.listed
     first = (page - 1) * DEALERS_ON_A_PAGE
     html = dealers_page(
@@ -122,6 +124,7 @@ def _host(addresses: Addresses) -> str:
 
 
 def _entry(dealer: ListedDealer) -> Json:
+    """A dealer as the catalog lists it."""
     queries = (
         f"Which vehicles does {dealer.name} have in stock?",
         f"When is {dealer.name} open, and can I book a test drive there?",

@@ -131,6 +131,7 @@ class McpEndpoint:
             return
 
     async def _post(self, scope: Scope, receive: Receive, send: Send, fields: Mapping[bytes, bytes]) -> None:
+        """Answers one message of a host."""
         service: Service = scope["service"]
         try:
             body, message = await read_message(scope, receive)
@@ -164,6 +165,7 @@ class McpEndpoint:
             await send(part)
 
     async def _answer(self, scope: Scope, body: bytes) -> list[Message]:
+        """The response of the SDK to one message."""
         answered: list[Message] = []
 
         async def keep(message: Message) -> None:

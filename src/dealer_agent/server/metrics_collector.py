@@ -122,6 +122,7 @@ def _ask(path: Path, wanted: bytes) -> Readings | None:
 
 
 def _metric(name: str, family: Family, readings: Iterable[tuple[tuple[str, ...], list[float]]]) -> Metric:
+    """One metric in the form that prometheus_client writes."""
     labels = list(family.labels)
     if family.kind == "histogram":
         histogram = HistogramMetricFamily(name, family.meaning, labels=labels)

@@ -66,6 +66,7 @@ class OpenConnections:
         """Whether the server stops. A response that waits for something then ends at once."""
 
     def __len__(self) -> int:
+        """The number of open connections."""
         return len(self._open)
 
     def admit(self, client: ClientTransport, address: str | None) -> bool:

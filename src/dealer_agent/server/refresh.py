@@ -106,6 +106,7 @@ class Changes:
         return counters
 
     def _read_since(self, tx: InstallationTransaction, since: datetime) -> dict[str, ChangeCounters]:
+        """The counters of the dealers that changed since then."""
         changes = changed_dealers(tx, since)
         if changes:
             self._newest = changes[-1].changed_at
@@ -202,6 +203,7 @@ class Refresher:
         self._announced.clear()
 
     async def _poll(self) -> None:
+        """Reads which dealers have changed, and marks them."""
         counters = await asyncio.to_thread(self._changes.read)
         changed = [dealer_id for dealer_id, revision in counters.items() if self._known.get(dealer_id) != revision]
         self._known.update(counters)
@@ -225,6 +227,7 @@ class Refresher:
         """Replaces the stock of the marked dealers. A request that has begun keeps its old stock."""
 
         async def refresh(service: Service, _: ChangeCounters) -> None:
+            """Loads the new snapshot, and replaces the stock of the service. Other requests are answered meanwhile."""
             snapshot = await asyncio.to_thread(service.snapshots.load, datetime.now(UTC))
             replaced = [service.dealer]
             service.dealer = service.dealer.with_stock(snapshot.catalogue, snapshot.at, snapshot.revision)
@@ -240,8 +243,10 @@ class Refresher:
             await _refresh_each(changed, refresh)
 
     async def _refresh_tokens(self) -> None:
+        """Loads the tokens of the dealers whose tokens have changed."""
 
         async def refresh(service: Service, revision: ChangeCounters) -> None:
+            """Loads the tokens and policies of the dealer, and replaces those of the service."""
             admitted = await asyncio.to_thread(_load_admitted, self.opened.store, service.dealer.profile.id)
             service.tokens = admitted.tokens
             service.use_policies(service.policies.with_own(admitted.policies))

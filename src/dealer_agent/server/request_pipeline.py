@@ -198,6 +198,7 @@ async def _read_with_hold(incoming: IncomingRequest) -> HttpResponse:
 
 
 def _seconds_left(incoming: IncomingRequest) -> float:
+    """The time that is left for a request."""
     return incoming.service.settings.service.request_timeout_seconds - (perf_counter() - incoming.started)
 
 
@@ -252,6 +253,7 @@ async def _answer_offer(incoming: IncomingRequest) -> SkillResult:
 
 
 def _success(incoming: IncomingRequest, result: SkillResult) -> HttpResponse:
+    """The response with the result of a skill."""
     message_id = incoming.line.request_id
     body = success_body(incoming.binding, incoming.request, incoming.call_id, message_id, result)
     return _response(incoming, 200, _extensions(incoming), body)

@@ -56,6 +56,7 @@ def page_for_people(problem: HTTPException, service: Service, scope: Scope) -> R
 
 
 async def _list(request: Request) -> Response:
+    """The page that lists and searches the vehicles."""
     service = _service(request)
     try:
         query = Query.of(_values(request.scope["query_string"]))

@@ -139,6 +139,7 @@ class StoredMetrics:
         return ReadDealer(mark, [(kinds.get(each.receiver, UNKNOWN_CHANNEL), each) for each in unsent])
 
     def _series(self, label_of: Callable[[str], str], now: datetime) -> Iterator[tuple[Series, list[float]]]:
+        """The series that were read from the database."""
         if self._read_at is None:
             return
         yield Series(DATABASE_READ), [self._read_at.timestamp()]
@@ -225,6 +226,7 @@ async def answering_collector(folder: Path, state: WorkerState) -> AsyncIterator
     """Answers the collector of the machine during an `async with` block."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Sends the readings of this worker to the process that asks."""
         with suppress(OSError, TimeoutError, asyncio.IncompleteReadError):
             async with asyncio.timeout(ANSWER_SECONDS):
                 wanted = await reader.readexactly(1)

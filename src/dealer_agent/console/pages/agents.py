@@ -168,6 +168,7 @@ def _rows(request: ConsoleRequest) -> list[AgentRow]:
 
 
 def _policy(request: ConsoleRequest) -> Policy | None:
+    """The policy of the form. Raises ValueError for a wrong one."""
     state = request.text("state", 20)
     if state == _FORGET:
         return None

@@ -153,6 +153,7 @@ def _checked(request: ConsoleRequest, skill: Skill, payload: dict[str, Any]) -> 
 
 
 def _page(request: ConsoleRequest, skill: Skill, values: Mapping[str, str], wire: ShownExchange | None) -> Response:
+    """The page for a skill, with the values that were entered and what was sent and received."""
     return request.page(
         "ask.html",
         skill=skill,

@@ -105,6 +105,7 @@ def _month(request: ConsoleRequest) -> Month | None:
 
 
 def _months(newest: Month, oldest: Month | None, chosen: Month) -> list[Month]:
+    """The months that can be chosen, the newest first."""
     months = [newest]
     while len(months) < MOST_MONTHS and oldest is not None and months[-1] > oldest:
         months.append(months[-1].previous)

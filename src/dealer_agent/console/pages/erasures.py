@@ -68,6 +68,7 @@ def _ask(request: ConsoleRequest, person: CustomerReference) -> Response:
 
 
 def _row(request: ConsoleRequest, stored: StoredLead) -> tuple[str, object, str]:
+    """The id of a lead, when it came, and the name of its customer."""
     customer, lead = customers_of(stored)[-1], stored.lead
     return (
         lead.lead_id,

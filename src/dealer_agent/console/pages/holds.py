@@ -132,6 +132,7 @@ def _change(request: ConsoleRequest, done: str, change: Callable[[Transaction, s
     """Changes the hold of the path, and leads to the page where the form was."""
 
     def work(tx: Transaction, _: object) -> StoredHold:
+        """Finds the hold, checks that the person may change it, notes that in the access log, and changes it."""
         hold = find_hold(tx, request.params["offer"][:_LONGEST_ID])
         if hold is None:
             not_found(NO_OFFER)

@@ -138,6 +138,7 @@ def _caller(agent: str | None) -> str | None:
 def _list_page(
     request: ConsoleRequest, tx: Transaction, chosen: Mapping[str, str], page: FoundLeads, text: str = ""
 ) -> Response:
+    """A page of the list of leads, with the filters that were chosen and the link to older leads."""
     leads = page.leads[:ON_A_PAGE]
     older = leads[-1].lead_id if len(page.leads) > ON_A_PAGE else page.last
     return request.page(
@@ -187,6 +188,7 @@ def _offer_shown(request: ConsoleRequest, whole: WholeLead) -> dict[str, Any]:
 
 
 def _shown(request: ConsoleRequest, whole: WholeLead) -> dict[str, Any]:
+    """What the page of a lead shows."""
     document, lead, page = lead_document(request.dealer, whole), whole.lead, request.page_number()
     entries = time_line(request.dealer, whole, request.sees)
     visits = [
@@ -299,6 +301,7 @@ def send_again(request: ConsoleRequest) -> Response:
     lead_id, delivery_id = request.params["lead"], request.text("delivery", 40)
 
     def work(tx: Transaction, _: IntakeContext) -> None:
+        """Sends the lead again: to all channels, or only the delivery that was chosen."""
         require_lead(request, tx, lead_id)
         if not delivery_id:
             resend(tx, lead_id)

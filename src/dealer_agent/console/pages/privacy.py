@@ -110,6 +110,7 @@ def export(request: ConsoleRequest) -> Response:
 
 
 def _leads(tx: Transaction, contact: str) -> list[str]:
+    """The leads of a contact point, erased ones too."""
     lead_ids = leads_of_contact(tx, contact)
     if not lead_ids:
         refuse("No consent is kept for this address or number: check it.")

@@ -165,6 +165,7 @@ def _number(text: str) -> int:
 
 
 def _difference(before: str, after: str) -> Iterator[DiffLine]:
+    """What changes between two texts, with lines around it."""
     kinds = {"+": "added", "-": "removed", " ": "same", "@": "gap"}
     lines = unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=CONTEXT)
     for number, line in enumerate(lines):

@@ -163,6 +163,7 @@ def _problems(service: Service, request: ConsoleRequest) -> Mapping[str, FoundUn
 
 
 def _named(catalogue: Catalogue, reasons: Mapping[str, str]) -> list[tuple[str, str, str]]:
+    """The id, the title and the reason of each unit."""
     rows = []
     for vehicle_id, reason in reasons.items():
         listing = catalogue.find(vehicle_id=vehicle_id)
@@ -189,6 +190,7 @@ def _title(facts: Mapping[str, Any], held: HeldUnit | None, stock_number: str | 
 
 
 def _facts(facts: Mapping[str, Any] | None) -> list[Fact]:
+    """The members of a unit for a page, within bounds."""
     shown = ((name, value) for name, value in (facts or {}).items() if name not in _NOT_SHOWN)
     return [Fact(_label(name), _value(name, value)) for name, value in islice(shown, MOST_FACTS)]
 

@@ -205,6 +205,7 @@ def _feed_of(request: ConsoleRequest, name: str) -> FeedSettings | None:
 
 
 def _staged(request: ConsoleRequest) -> StagedFile:
+    """The staged file of the path."""
     staged = find_staged(request.dealer.settings.folder, request.params["file"], request.now)
     if staged is None:
         not_found(FILE_IS_GONE)
@@ -221,6 +222,7 @@ def _before(text: str) -> datetime | None:
 
 
 def _beginning(findings: Iterable[FeedFinding]) -> Findings:
+    """The first findings of an import, for a list of imports."""
     listed = list(findings)
     return Findings(listed[:_SENTENCES], max(0, len(listed) - _SENTENCES))
 

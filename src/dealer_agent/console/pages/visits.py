@@ -130,6 +130,7 @@ def arrange(request: ConsoleRequest) -> Response:
     visit_kind = next((each for each in VISITS if each == kind), None)
 
     def work(tx: Transaction, context: IntakeContext) -> VisitChange:
+        """Arranges a new visit for the lead, and notes that in the access log."""
         require_lead(request, tx, lead_id)
         if visit_kind is None:
             refuse("Choose the kind of the visit.")

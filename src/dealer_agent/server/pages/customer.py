@@ -47,6 +47,7 @@ def notice_page(facts: CardFacts, dealer: str, rooftop: RooftopView, title: str,
 
 
 def _common(dealer: str, rooftop: RooftopView, problem: str | None) -> dict[str, object]:
+    """What all pages for customers show of the dealer."""
     phone = (rooftop.phone, phone_number(rooftop.phone)) if rooftop.phone else None
     return {
         "dealer": dealer,

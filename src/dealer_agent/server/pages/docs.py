@@ -150,6 +150,7 @@ def type_words(schema: Json) -> Markup:
 
 
 def _bounds(schema: Json) -> list[str]:
+    """The bounds of a value in words."""
     words = []
     least, most = schema.get("minimum"), schema.get("maximum", _UNBOUNDED)
     if least is not None:

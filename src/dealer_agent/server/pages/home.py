@@ -109,6 +109,7 @@ def _range(bounds: IntRange | UnsetType, words: Callable[[int], str] = str) -> s
 
 
 def _local(moment: datetime, zone: str) -> tuple[str, str]:
+    """A time in ISO 8601 and in English, in the zone."""
     local = moment.astimezone(ZoneInfo(zone))
     words = f"{local:%B} {local.day}, {local.year}, {clock_time(moment, zone)} {local:%Z}"
     return local.isoformat(timespec="minutes"), words
@@ -117,6 +118,7 @@ def _local(moment: datetime, zone: str) -> tuple[str, str]:
 def _place(
     public: Rooftop, rooftop: DealerRooftop, stock: list[TextCount] | UnsetType, now: datetime
 ) -> dict[str, object]:
+    """The values of a rooftop for the template."""
     today = now.astimezone(ZoneInfo(rooftop.timezone)).date()
     opening = department_hours(rooftop)
     return {

@@ -128,6 +128,7 @@ def _catalog(name: str, count: int) -> Node:
 
 
 def _rooftop(anchor: str, dealer: str, public: Rooftop, rooftop: DealerRooftop, now: datetime) -> Node:
+    """A rooftop as a dealer of schema.org."""
     today = now.astimezone(ZoneInfo(rooftop.timezone)).date()
     departments = department_hours(rooftop)
     phones = {phone.name: phone.value for phone in public.phones or ()}

@@ -194,6 +194,7 @@ def _label(name: str, value: str) -> str:
 
 
 def _price_lines(vehicle: Vehicle) -> Iterator[tuple[str, str]]:
+    """The lines above the advertised price."""
     if vehicle.msrp is not UNSET:
         yield "MSRP", money(vehicle.msrp)
     if vehicle.list_price is not UNSET and vehicle.list_price != vehicle.price:
@@ -201,6 +202,7 @@ def _price_lines(vehicle: Vehicle) -> Iterator[tuple[str, str]]:
 
 
 def _all_in(priced: AllInPrice) -> dict[str, object]:
+    """The texts of an all-in price: its lines, whether each is an estimate, the total, and what is missing."""
     return {
         "place": place_text(priced),
         "lines": [(each.label, amount_text(each.amount, priced.currency), each.firm) for each in priced.lines],
@@ -210,6 +212,7 @@ def _all_in(priced: AllInPrice) -> dict[str, object]:
 
 
 def _facts(vehicle: Vehicle) -> Iterator[tuple[str, str]]:
+    """The label and the text of each fact about a vehicle."""
     if vehicle.condition is not UNSET:
         yield "Condition", CONDITIONS[vehicle.condition]
     for name, row in FIELDS.items():
