@@ -124,7 +124,7 @@ def test_settings_that_somebody_else_has_changed_are_not_overwritten(platform: P
 
     assert edit("Polar").returncode == 0
     second = edit("Arctic")
-    assert (second.returncode, "Nothing was changed: compare both" in second.stderr) == (1, True)
+    assert (second.returncode, "Make your change again, in the current settings" in second.stderr) == (1, True)
 
 
 def test_settings_are_edited_in_the_editor(platform: Path, tmp_path: Path) -> None:

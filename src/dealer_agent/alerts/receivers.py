@@ -137,7 +137,7 @@ def receivers_of(
     problems = []
     if settings.mail:
         if not mail.host or not mail.from_address:
-            advice = "needs the server that sends: write host and from_address under [mail]"
+            advice = "needs a mail server: write host and from_address under [mail]"
             problems.append(Problem((*where, "mail"), advice))
         server = MailServer(mail, sender.name, env.get(mail.user_env), env.get(mail.password_env))
         found["mail"] = MailReceiver(server, settings.mail)

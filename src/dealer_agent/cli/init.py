@@ -30,7 +30,7 @@ def init(
         elif (guessed := name_of_folder(folder)) is not None:
             path = write_dealer_toml(folder, guessed, "name")
         else:
-            fail(f"The name of the folder {folder} is not that of a dealer; give the dealer's name with --name")
+            fail(f"The dealer's name cannot be guessed from the folder {folder}; give it with --name")
     except FileExistsError as problem:
         if not folder.is_dir():
             raise
