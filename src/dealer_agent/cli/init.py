@@ -34,7 +34,7 @@ def init(
     except FileExistsError as problem:
         if not folder.is_dir():
             raise
-        fail(f"{problem.filename} is there already; edit it, or choose another folder")
+        fail(f"{problem.filename} exists already; edit it, or choose another folder")
     except ValueError as problem:
         fail(f"{problem}; give one with {'--public-url' if installation else '--name'}")
     keys = _keys_of(folder)
