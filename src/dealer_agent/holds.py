@@ -232,7 +232,7 @@ def _check_budget(tx: Transaction, caller: str, vehicle_id: str, rules: HoldRule
     # Anybody can be many agents. So the budget of each does not bound what all of them hold.
     open_holds = count_open_holds(tx)
     if open_holds.first_end is not None and open_holds.number >= rules.most_open:
-        words = "Agents hold as many vehicles of this dealer as they may at one time."
+        words = "Agents already hold as many vehicles of this dealer as they may hold at one time."
         raise HoldLimit.of(words, _seconds_until(open_holds.first_end, tx.now))
 
 

@@ -193,7 +193,7 @@ def test_a_refusal_names_all_problems_and_the_id_of_the_error(service: Running) 
     assert done.returncode == 3
     for pointer in ("/customer/email", "/customer/first_name"):
         assert f"\n  {pointer}: must " in done.stderr
-    assert re.search(r"name err_[0-9A-Z]{26}\.", done.stderr)
+    assert re.search(r"give its id: err_[0-9A-Z]{26}", done.stderr)
 
 
 def on_a_terminal(*words: str, answer: bytes) -> subprocess.CompletedProcess[str]:

@@ -148,7 +148,7 @@ def test_a_wrong_directory_is_refused_with_what_to_do(tmp_path: Path) -> None:
         elsewhere = keys_directory(key, "--as", ORIGIN)["headers"]
         cases = [
             ((404, {}, b""), "answered 404"),
-            ((302, {"location": f"{origin}/keys"}, b""), "follow no redirect"),
+            ((302, {"location": f"{origin}/keys"}, b""), "do not follow redirects"),
             ((200, {"content-type": "application/json"}, document), "media type"),
             ((200, headers, b"{}"), "list `keys`"),
             ((200, headers, document.replace(b'"use"', b'"use" ')), "signature of the key directory is wrong"),

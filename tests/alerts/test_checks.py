@@ -225,10 +225,10 @@ def test_a_copy_of_the_key_is_asked_for_until_one_is_confirmed(dealer: Watched) 
     now = use.since + 3 * DAY
     for at in (now - MINUTE, now, now + MINUTE):
         _check_machine(dealer, at)
-    assert dealer.subjects() == ["No copy of the key to customer data is known"]
+    assert dealer.subjects() == ["Nobody has confirmed a copy of the key to customer data"]
     write_at(now, dealer.store, DEALER, confirm_key_copy, key_id)
     _check_machine(dealer, now + HOUR)
-    assert dealer.subjects()[1:] == ["A copy of the key to customer data is known"]
+    assert dealer.subjects()[1:] == ["A copy of the key to customer data is confirmed"]
 
 
 def test_a_full_disk_causes_an_alert(dealer: Watched) -> None:

@@ -76,7 +76,7 @@ def test_a_lead_that_cannot_be_stored_causes_an_alert_of_the_dealer(tmp_path: Pa
 @pytest.mark.parametrize(
     ("alerts", "problem"),
     [
-        ('mail = ["owner@example.com"]', "line [0-9]+: alerts.mail: needs the server that sends"),
+        ('mail = ["owner@example.com"]', "line [0-9]+: alerts.mail: needs a mail server"),
         ('webhook_url = "https://example.com/"', "line [0-9]+: alerts.webhook_secret_env: the environment variable"),
     ],
 )
@@ -130,7 +130,7 @@ def test_dealers_and_the_operator_get_their_own_alerts(
     found = {(recipient, subject.partition(", the last")[0]) for recipient, subject in subjects(mail)}
     assert found == {
         (NORTH_OWNER, "North Motors: 1 lead could not be stored"),
-        (OPERATOR, "agents.example.com: No copy of the key to customer data is known"),
+        (OPERATOR, "agents.example.com: Nobody has confirmed a copy of the key to customer data"),
     }
     assert [len(read(store, owner, list_messages, 10)) for owner in (NORTH, SOUTH, WEST, ALL_DEALERS)] == [1, 0, 0, 1]
 

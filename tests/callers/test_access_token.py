@@ -94,10 +94,10 @@ REFUSED: dict[str, tuple[str, bytes | None, str]] = {
     "another issuer": (token(iss="https://evil.example"), None, "issuer"),
     "the issuer with a slash": (token(iss=ISSUER + "/"), None, "issuer"),
     "another key with the same id": (token(number=2, header={"kid": "ES256-1"}), None, "signature"),
-    "a key that was removed": (token(), key_set(jwk(number=2)), "no such key"),
-    "an id of no key": (token(header={"kid": "x"}), None, "no such key"),
-    "no id, and two keys": (token(header={"kid": None}), key_set(jwk(), jwk(number=2)), "no such key"),
-    "two keys with one id": (token(), key_set(jwk(), jwk(number=2, kid="ES256-1")), "no such key"),
+    "a key that was removed": (token(), key_set(jwk(number=2)), "no key that can verify it"),
+    "an id of no key": (token(header={"kid": "x"}), None, "no key that can verify it"),
+    "no id, and two keys": (token(header={"kid": None}), key_set(jwk(), jwk(number=2)), "no key that can verify it"),
+    "two keys with one id": (token(), key_set(jwk(), jwk(number=2, kid="ES256-1")), "no key that can verify it"),
     "alg none": (without_signature() + ".AA", None, "algorithm"),
     "alg none without signature": (without_signature() + ".", None, "neither"),
     "HS256 with the public key as PEM": (hmac_token(pem()), RSA_SET, "algorithm"),
@@ -105,13 +105,13 @@ REFUSED: dict[str, tuple[str, bytes | None, str]] = {
     "PS256 with a key for RS256": (
         token("PS256", header={"kid": "RS256-1"}),
         key_set(jwk("RS256", alg="RS256")),
-        "no such key",
+        "no key that can verify it",
     ),
-    "ES256 with the id of an RSA key": (token(header={"kid": "RS256-1"}), RSA_SET, "no such key"),
-    "a key for encryption": (token(), key_set(jwk(use="enc"), jwk("RS256")), "no such key"),
-    "a key for something else": (token(), key_set(jwk(key_ops=["sign"]), jwk("RS256")), "no such key"),
+    "ES256 with the id of an RSA key": (token(header={"kid": "RS256-1"}), RSA_SET, "no key that can verify it"),
+    "a key for encryption": (token(), key_set(jwk(use="enc"), jwk("RS256")), "no key that can verify it"),
+    "a key for something else": (token(), key_set(jwk(key_ops=["sign"]), jwk("RS256")), "no key that can verify it"),
     **{
-        f"a header {name}": (token(header={name: value}), None, "header that is not accepted")
+        f"a header {name}": (token(header={name: value}), None, "header parameter that is not accepted")
         for name, value in {
             "jku": "https://evil.example/jwks.json",
             "jwk": jwk(number=2),

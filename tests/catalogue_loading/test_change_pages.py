@@ -227,7 +227,9 @@ def test_a_cursor_of_a_stock_that_the_record_has_not_is_refused(days: RecordedDa
         days.change("import", STOCK, "", hours)
     mirror.loaded = days.revision
     prune_record(days.store, days.profile.id, now=days.now, keep_days=1, remember_days=1)
-    with pytest.raises(CursorExpired, match=r"does not have the stock of this cursor\. Begin again without a cursor"):
+    with pytest.raises(
+        CursorExpired, match=r"no record of its stock at the time of this cursor\. Begin again without a cursor"
+    ):
         mirror.page(2)
 
 

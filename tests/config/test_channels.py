@@ -28,16 +28,16 @@ def secrets(folder: Path, text: str, env: dict[str, str]) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("text", "env", "problems"),
     [
-        (SMTP, {}, ["line 7: rooftops[0].deliver.smtp[0]: needs the server that sends"]),
+        (SMTP, {}, ["line 7: rooftops[0].deliver.smtp[0]: needs a mail server"]),
         (
             '[rooftops.deliver]\nnotify = ["a@example.com"]\n',
             {},
-            ["line 8: rooftops[0].deliver.notify: needs the server"],
+            ["line 8: rooftops[0].deliver.notify: needs a mail server"],
         ),
         (
             "[mail]\nconfirm_appointments = true\n",
             {},
-            ["line 8: mail.confirm_appointments: needs the server that sends"],
+            ["line 8: mail.confirm_appointments: needs a mail server"],
         ),
         ('[mail]\nhost = "mail.example.com"\n', {}, ["line 7: mail.from_address: is needed to send mail"]),
         (

@@ -138,7 +138,10 @@ def test_a_withdrawal_between_two_attempts_gives_the_delivery_a_new_id(crm: Crm,
     assert "phone" not in document["customer"]
     assert (document["status"], document["do_not_contact_by"]) == (status, ["phone", "sms"])
     (dropped,) = crm.rows(delivery_id=first.delivery_id)
-    assert (dropped.state, dropped.problem) == ("dropped", "what may be sent has changed: sent again under another id")
+    assert (dropped.state, dropped.problem) == (
+        "dropped",
+        "the consent allows other contact data than before: sent again under another id",
+    )
     assert {len(bodies) for bodies in crm.bodies().values()} == {1}
 
 

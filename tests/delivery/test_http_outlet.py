@@ -119,7 +119,7 @@ def test_a_gateway_does_not_know_whether_the_lead_arrived(receiver: HttpReceiver
 def test_a_lead_is_never_sent_on_to_another_address(receiver: HttpReceiver, status: int) -> None:
     with receiving_http(HttpReceiver(always("take"))) as other:
         receiver.answer = f"HTTP/1.1 {status} Elsewhere\r\nLocation: {other.url}\r\nContent-Length: 0\r\n\r\n".encode()
-        assert failure(receiver.url).problem.startswith(f"answered {status}: leads are not sent on")
+        assert failure(receiver.url).problem.startswith(f"answered {status}, a redirect, which is not followed")
         assert not other.taken
 
 

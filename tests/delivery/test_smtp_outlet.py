@@ -198,14 +198,17 @@ def test_mail_goes_and_logs_in_only_where_the_certificate_is_trusted(
         (mailed,) = receiver.taken
         assert (mailed.secure, mailed.user) == (True, b"dealer")
         wrong = replace(secure, password="another")
-        assert failure(CrmMailOutlet(wrong, CRM)).problem == "the mail server refused user and password (535)"
+        assert (
+            failure(CrmMailOutlet(wrong, CRM)).problem
+            == "the mail server refused user and password (535): check both under [mail]"
+        )
     assert "secret" not in repr(secure)
 
 
 def test_where_tls_is_asked_for_nothing_goes_without_it(receiver: MailReceiver) -> None:
     """A server, or somebody on the way, that leaves STARTTLS out gets neither the mail nor the password."""
     failed = failure(CrmMailOutlet(server(receiver, security="starttls", user="dealer", password="secret"), CRM))
-    assert failed.problem.startswith("the mail server does not offer what is needed")
+    assert failed.problem.startswith("the mail server offers no STARTTLS or no login")
     assert not receiver.taken
 
 

@@ -63,7 +63,7 @@ def test_a_new_installation_has_settings_and_a_key_and_overwrites_nothing(folder
     assert load_installation(folder, {}).public_url == "https://agents.example.com"
     assert stat.S_IMODE((folder / "dealer-agent.keys").stat().st_mode) == 0o600
     again = command_here("init", folder, "--installation")
-    assert (again.returncode, "is there already" in again.stderr) == (1, True)
+    assert (again.returncode, "exists already" in again.stderr) == (1, True)
     wrong = command_here("init", folder.parent / "new", "--installation", "--public-url", "nowhere")
     assert (wrong.returncode, "--public-url" in wrong.stderr) == (1, True)
     assert not (folder.parent / "new").exists()
@@ -124,7 +124,7 @@ def test_settings_that_somebody_else_has_changed_are_not_overwritten(platform: P
 
     assert edit("Polar").returncode == 0
     second = edit("Arctic")
-    assert (second.returncode, "Nothing was changed: compare both" in second.stderr) == (1, True)
+    assert (second.returncode, "Make your change again, in the current settings" in second.stderr) == (1, True)
 
 
 def test_settings_are_edited_in_the_editor(platform: Path, tmp_path: Path) -> None:

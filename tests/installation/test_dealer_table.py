@@ -105,9 +105,11 @@ def test_a_dealer_with_other_settings_or_the_host_of_another_is_refused(folder: 
         "Hartford,,", "Hartford,,new.example cars.north.example"
     )
     assert refusal(folder, changed) == [
-        "Error: dealers.csv, line 2: the dealer north is there with other settings: change them with dealer-agent "
+        "Error: dealers.csv, line 2: the dealer north exists already with other settings: change them with "
+        "dealer-agent "
         f"dealers edit --dir {folder} north",
-        "dealers.csv, line 4: the dealer south is there without this host: add it with dealer-agent dealers host add "
+        "dealers.csv, line 4: the dealer south exists already without this host: add it with dealer-agent dealers "
+        "host add "
         f"--dir {folder} south new.example",
         "dealers.csv, line 4: hosts: cars.north.example belongs to the dealer north; delete it in this line",
     ]

@@ -126,7 +126,7 @@ def test_a_copy_leaves_the_dealer_in_the_installation(installation: Installation
     succeed_here("dealers", "export", NORTH, folder, *place, DATABASE_URL=url)
     assert rows(installation, NORTH)["leads"] == LEADS
     refused = command_here("dealers", "export", NORTH, folder, *place, DATABASE_URL=url)
-    assert (refused.returncode, "is there already" in refused.stderr) == (1, True)
+    assert (refused.returncode, "exists already" in refused.stderr) == (1, True)
     taken = command_here("dealers", "import", folder, *place, DATABASE_URL=url)
     assert (taken.returncode, "has data of a dealer north-motors already" in taken.stderr) == (1, True)
 

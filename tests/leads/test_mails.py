@@ -233,7 +233,7 @@ def test_the_salesperson_sees_only_what_may_be_used(
         ({"vehicle": None, "interest": VehicleOfInterest(stock="X1")}, "  Make and model not given"),
         ({"vehicle": None, "interest": VehicleOfInterest(stock="X1")}, "  Stock X1"),
         ({"vehicle": None, "interest": VehicleOfInterest(stock="X1")}, "  Not found in stock when the lead came."),
-        ({"vehicle": None, "interest": VehicleOfInterest(price=50000)}, "  Price they speak of: $50,000"),
+        ({"vehicle": None, "interest": VehicleOfInterest(price=50000)}, "  The price that they name: $50,000"),
         ({"vehicle": msgspec.structs.replace(LISTING, condition="cpo")}, "  2024 Honda Accord EX, certified pre-owned"),
         ({"resend": True, "added": True}, "  already: something was added to it. This mail has the whole lead."),
         (

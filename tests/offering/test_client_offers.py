@@ -153,7 +153,7 @@ def test_an_offer_for_a_dealer_without_offers_is_not_sent(offering: Offered) -> 
 
     async def ask(agent: DealerAgent) -> None:
         assert not agent.card.makes_offers
-        with pytest.raises(errors.InvalidRequest, match="makes no offers"):
+        with pytest.raises(errors.InvalidRequest, match="makes no quotes and holds"):
             await agent.submit_lead(**members(), offer={"quote_id": UNKNOWN})
         with pytest.raises(errors.UnsupportedSkill):
             await agent.quote(vin=ACCORD)

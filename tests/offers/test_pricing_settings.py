@@ -120,10 +120,10 @@ def test_amounts_and_rates_are_exact(tmp_path: Path) -> None:
          "213; correct it"),
         (LINE + "amount = '5'\nzip = ['841']", "pricing.lines[0].zip: unknown key; it belongs under "
          "[rooftops.address]"),
-        (TAX + TAX, "pricing.lines[1]: holds where lines[0] does, and a place has one line of kind tax; write their "
-         "sum"),
-        (LINE + "amount = '5'\n" + LINE.replace("A line", "a LINE") + "amount = '6'", "pricing.lines[1]: holds where "
-         "lines[0] does, with the same label; give each its own, or remove one"),
+        (TAX + TAX, "pricing.lines[1]: is for a place that lines[0] is for too, and a place has one line of kind "
+         "tax; write their sum"),
+        (LINE + "amount = '5'\n" + LINE.replace("A line", "a LINE") + "amount = '6'", "pricing.lines[1]: is "
+         "for a place that lines[0] is for too, with the same label; give each its own, or remove one"),
         (TAX + "rooftops = ['North']", "rooftops[1]: 'South' (NV 89101) has no tax line in [pricing], but others have; "
          'write one, with rate = "0" where there is no tax'),
         (TAX + "states = ['UT', 'NV']\n" + TITLE + "states = ['UT', 'OR']", "pricing.lines[1].states[1]: OR has no tax "

@@ -166,7 +166,7 @@ def test_a_backup_replaces_no_file(tmp_path: Path) -> None:
     file = tmp_path / "backup.tar"
     file.write_text("of yesterday")
     refused = command_here("backup", file, "--dir", folder)
-    assert (refused.returncode, "is there already" in refused.stderr) == (1, True)
+    assert (refused.returncode, "exists already" in refused.stderr) == (1, True)
     assert file.read_text() == "of yesterday"
 
 

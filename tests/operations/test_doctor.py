@@ -307,9 +307,9 @@ def test_a_check_that_crashes_or_hangs_is_reported_as_a_problem() -> None:
 @pytest.mark.parametrize(
     ("section", "status", "words"),
     [
-        ('issuer = "{url}"', "warning", "no audience that another machine knows"),
+        ('issuer = "{url}"', "warning", "an address of this machine as audience"),
         ('issuer = "{url}"\naudience = "cars"', "ok", "1 keys; the audience is cars"),
-        ('issuer = "{url}"\naudience = "cars"\nalgorithms = ["EdDSA"]', "problem", "it has ES256"),
+        ('issuer = "{url}"\naudience = "cars"\nalgorithms = ["EdDSA"]', "problem", "its keys are for ES256"),
         ('issuer = "{url}/other"', "problem", "status 404"),
         ('issuer = "{url}"\njwks_url = "{url}/token"', "problem", "status 405"),
     ],

@@ -72,7 +72,7 @@ def test_a_kept_token_ends_with_the_key_that_signed_it(keys: Keys, verified: Ver
     tokens, text = tokens_of(keys, verified), token()
     tokens.caller_of(text, NOW)
     keys.keys = Keys(key_set(jwk(number=2))).keys
-    with pytest.raises(TokenRefused, match="no such key"):
+    with pytest.raises(TokenRefused, match="no key that can verify it"):
         tokens.caller_of(text, NOW)
     assert keys.asked == [SOURCE]
 

@@ -273,7 +273,9 @@ def test_a_program_that_answers_otherwise_says_so(recorded: Dealership, monkeypa
     reply = recorded.post(message("dealer.information")).content
     save(recorded)
     monkeypatch.setattr("dealer_agent.skills.dealer_information", lambda profile: {"name": profile.name + "!"})
-    with pytest.raises(OperationError, match=r"answers otherwise now; this program is version .+, and version .+ sent"):
+    with pytest.raises(
+        OperationError, match=r"gives another answer now; this program is version .+, and version .+ sent"
+    ):
         make(recorded, id_of(reply))
 
 

@@ -52,9 +52,7 @@ def test_only_the_type_of_the_data_makes_a_large_body_a_lead(dealership: Dealers
     change(body)
     answer = dealership.post(json.dumps(body).encode() + b" " * 40_000)
     assert answer.status_code == 413
-    assert error_of(answer)["message"] == (
-        "The body must have at most 32768 bytes; only that of a lead may have up to 262144."
-    )
+    assert error_of(answer)["message"] == ("The body must have at most 32768 bytes; only a lead may have up to 262144.")
 
 
 def test_without_lead_submit_no_body_may_exceed_the_reading_limit(open_dealership: OpenDealership) -> None:

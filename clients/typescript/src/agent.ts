@@ -262,7 +262,7 @@ export class DealerAgent {
    */
   async submitLead(lead: Lead, options: CallOptions = {}): Promise<SubmittedLead> {
     if (lead.offer !== undefined && !this.card.makesOffers) {
-      throw new InvalidRequest("This dealer makes no offers: send the lead without offer.");
+      throw new InvalidRequest("This dealer makes no quotes and holds: send the lead without `offer`.");
     }
     return withKey(lead.idempotency_key, async (idempotency_key) => {
       const members = fittingLead({ ...lead, idempotency_key }, this.card);
@@ -448,7 +448,7 @@ function checked<Result>(type: string, data: unknown): Result {
   const problems = problemsOf(data, SHAPES[type] ?? {}, SHAPES);
   if (problems.length > 0) {
     throw new MalformedResponse(
-      `The response has another form than ${type}: ${listed(problems).slice(0, 2_000)}`,
+      `The response does not have the form of ${type}: ${listed(problems).slice(0, 2_000)}`,
       200,
       JSON.stringify(data),
     );

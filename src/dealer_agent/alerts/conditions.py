@@ -16,11 +16,11 @@ AT_ONCE = timedelta(0)
 class Condition(NamedTuple):
     """What the message says at the start (`sentence`) and at the end, and what to do.
 
-    The sentences may have `{subject}`, `{amount}` and `{since}`. A command in `advice` is a line of its own, which is
-    never wrapped. `setting` is the key of `[alerts]` with the threshold. `begins` and `ends` explain when, in the
-    documentation. It begins after the condition was observed for the time `after`, and ends after it was not observed
-    for the time `quiet`. `of_installation`: in a service of many dealers it is about what they share, so the operator
-    gets it. `unit` is what `{amount}` counts: one, and several.
+    The sentences may have `{subject}`, `{amount}` and `{since}`, and `advice` may have `{subject}` and `{feed}`. A
+    command in `advice` is a line of its own, which is never wrapped. `setting` is the key of `[alerts]` with the
+    threshold. `begins` and `ends` explain when, in the documentation. It begins after the condition was observed for
+    the time `after`, and ends after it was not observed for the time `quiet`. `of_installation`: in a service of many
+    dealers it is about what they share, so the operator gets it. `unit` is what `{amount}` counts: one, and several.
     """
 
     id: ConditionId
@@ -54,8 +54,8 @@ CONDITIONS: dict[str, Condition] = {
             "feed_refused",
             "A file of the {subject} was refused: {since}. The stock is unchanged.",
             "A newer file of the {subject} was imported.",
-            "If the file is wrong, ask its vendor for another: buyers see the stock of before. If it is right, type "
-            "the line above that accepts it. All files of [[feeds]]:\ndealer-agent feeds files",
+            "If the file is wrong, ask its vendor for another: buyers still see the stock before it. If it is right, "
+            "type the line above that accepts it. All files of [[feeds]]:\ndealer-agent feeds files",
             "The newest file was refused by the checks, or cannot be read.",
             "A file is imported.",
             quiet=AT_ONCE,
@@ -65,7 +65,7 @@ CONDITIONS: dict[str, Condition] = {
             "The {subject} cannot be fetched since {since}.",
             "The {subject} can be fetched again.",
             "Check the address, the login, and that the other server works. Then try again:\n"
-            "dealer-agent feeds run NAME",
+            "dealer-agent feeds run {feed}",
             "Each attempt to fetch a feed of `[[feeds]]` failed for the time of the threshold.",
             "The feed is fetched.",
             "feed_failing_minutes",
@@ -75,7 +75,7 @@ CONDITIONS: dict[str, Condition] = {
             "feed_warned",
             "The newest file of the {subject} was imported with {amount}: {since}.",
             "The newest file of the {subject} was imported without new warnings.",
-            "Look at what is named above, and ask the vendor to correct the export. All imports:\n"
+            "Look at the warnings above, and ask the vendor to correct the export. All imports:\n"
             "dealer-agent inventory history",
             "The checks of a feed have warned about its newest import, and the one before it had not the same warning.",
             "A file is imported without new warnings.",
@@ -117,7 +117,7 @@ CONDITIONS: dict[str, Condition] = {
             "leads_quarantined",
             "In quarantine: {amount} of {subject}, since {since}. Nobody gets them until you decide.",
             "No lead of {subject} waits in quarantine any more.",
-            "Type the commands above, or see what waits of all senders:\ndealer-agent leads quarantined",
+            "Type the commands above, or list the leads of all senders in quarantine:\ndealer-agent leads quarantined",
             "A lead of a sender in quarantine has come (`dealer-agent agents`). Each sender has an alert of its own.",
             "All leads of the sender are released or refused.",
             unit=("lead", "leads"),
@@ -126,7 +126,7 @@ CONDITIONS: dict[str, Condition] = {
         Condition(
             "agent_doubtful",
             "The leads of {subject} are often bad. Its leads in 30 days: {amount}.",
-            "The leads of {subject} are not so bad any more, or a policy holds them.",
+            "The leads of {subject} are not often bad any more, or a policy limits this agent.",
             "Decide whether its next leads wait for a person, with a command above. All agents:\n"
             "dealer-agent agents list",
             "At least `propose_quarantine_percent` of `[agents]` of the leads of a known agent in 30 days are spam or "
@@ -192,8 +192,8 @@ CONDITIONS: dict[str, Condition] = {
         ),
         Condition(
             "key_copy_unknown",
-            "No copy of the key to customer data is known. The key is in use since {since}.",
-            "A copy of the key to customer data is known.",
+            "Nobody has confirmed a copy of the key to customer data. The key is in use since {since}.",
+            "A copy of the key to customer data is confirmed.",
             "Copy the key file to another place, away from the backups of the database. Then type:\n"
             "dealer-agent keys confirm-copy",
             "The active key is in use longer than the threshold, and nobody has confirmed a copy of it.",

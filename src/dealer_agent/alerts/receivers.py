@@ -127,7 +127,7 @@ def receivers_of(
     problems = []
     if settings.mail:
         if not mail.host or not mail.from_address:
-            advice = "needs the server that sends: write host and from_address under [mail]"
+            advice = "needs a mail server: write host and from_address under [mail]"
             problems.append(Problem((*where, "mail"), advice))
         found["mail"] = MailReceiver(MailServer.of(mail, sender.name, env), settings.mail)
     if settings.webhook_url:

@@ -1,6 +1,7 @@
 """The texts of messages about alerts: mails, and the JSON of webhooks. Pure. They have no customer data."""
 
 import re
+import shlex
 from collections.abc import Sequence
 from datetime import datetime
 from functools import cache
@@ -116,8 +117,12 @@ def _about(message: AlertMessage, zone: str) -> str:
 def advice_about(state: AlertState, where: Where) -> str:
     """What to do about an alert, with commands that work in this place."""
     condition = CONDITIONS.get(state.condition)
-    # A subject has no braces of a format: it is inserted once, at the end.
-    return "" if condition is None else where.complete(condition.advice).replace("{subject}", short(state.subject, 120))
+    if condition is None:
+        return ""
+    subject = short(state.subject, 120)
+    # A subject has no braces of a format: it is inserted at the end.
+    advice = where.complete(condition.advice).replace("{feed}", shlex.quote(subject.removeprefix("feed ")))
+    return advice.replace("{subject}", subject)
 
 
 def _entries(states: Sequence[AlertState], sender: Sender) -> list[_Entry]:

@@ -74,7 +74,10 @@ class _Claims(Struct):
     scope: str | UnsetType = UNSET
 
 
-_NO_TOKEN = "The token is neither one of the dealer nor an access token (RFC 9068): get one."  # noqa: S105 - a sentence
+_NOT_READABLE = (
+    "This is neither a token of the dealer nor an access token (RFC 9068): get a token from the dealer, or from an "
+    "issuer that it trusts."
+)
 _names = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _header, _claims = msgspec.json.Decoder(_Header), msgspec.json.Decoder(_Claims)
 
@@ -100,7 +103,9 @@ class IssuerKeys:
             key for key in self._keys if key.algorithm_name == algorithm and (key_id is None or key_id == key.key_id)
         ]
         if len(found) != 1:
-            raise KeyUnknown("The issuer of the token has no such key: repeat the request after a minute.")
+            raise KeyUnknown(
+                "The issuer of the token publishes no key that can verify it: repeat the request after a minute."
+            )
         return found[0]
 
 
@@ -163,19 +168,19 @@ def read_token(text: str) -> UnverifiedToken:
     if len(text) > LONGEST_TOKEN:
         raise TokenRefused(f"The token has more than {LONGEST_TOKEN} characters: get a shorter one.")
     if not _TOKEN.fullmatch(text):
-        raise TokenRefused(_NO_TOKEN)
+        raise TokenRefused(_NOT_READABLE)
     try:
         head, body = map(base64url_decode, text.split(".")[:2])
         if not (is_sound(head) and is_sound(body)):
-            raise TokenRefused(_NO_TOKEN)
+            raise TokenRefused(_NOT_READABLE)
         names = _names.decode(head)
         token = UnverifiedToken(text, _header.decode(head), _claims.decode(body))
     except (*NOT_DECODED, ValueError):
-        raise TokenRefused(_NO_TOKEN) from None
+        raise TokenRefused(_NOT_READABLE) from None
     if not names.keys().isdisjoint(_REFUSED_HEADERS):
         raise TokenRefused(
-            f"The token has a header that is not accepted ({', '.join(sorted(_REFUSED_HEADERS))}): the issuer must"
-            " leave it out."
+            f"The token has a header parameter that is not accepted ({', '.join(sorted(_REFUSED_HEADERS))}): "
+            "the issuer must leave it out."
         )
     return token
 
@@ -186,7 +191,8 @@ def verify(token: UnverifiedToken, issuer: Issuer, keys: IssuerKeys, now: float)
     if header.typ.lower() not in _TYPES:
         raise TokenRefused("The token is not an access token: its typ must be at+jwt (RFC 9068).")
     if header.alg not in issuer.algorithms:
-        raise TokenRefused("The algorithm of the token is not accepted here: the issuer must sign with another one.")
+        accepted = ", ".join(sorted(issuer.algorithms))
+        raise TokenRefused(f"The algorithm of the token is not accepted: the issuer must sign with {accepted}.")
     key = keys.find(None if header.kid is UNSET else header.kid, header.alg)
     try:
         _jws.decode_complete(token.text, key, algorithms=[header.alg])
@@ -195,10 +201,14 @@ def verify(token: UnverifiedToken, issuer: Issuer, keys: IssuerKeys, now: float)
         kind = KeyUnknown if header.kid is UNSET else TokenRefused
         raise kind("The signature of the token is not valid: get another token.") from None
     if claims.iss != issuer.url:
-        raise TokenRefused("The issuer of the token is another one: get a token of an issuer that the dealer trusts.")
+        raise TokenRefused(
+            "The dealer does not trust the issuer (iss) of the token: get a token of an issuer that it trusts."
+        )
     named = {claims.aud} if isinstance(claims.aud, str) else set(claims.aud)
     if not named & issuer.audiences:
-        raise TokenRefused("The token is for another service: its audience must be this one.")
+        raise TokenRefused(
+            "The token is for another service: its audience (aud) must be the address of this dealer agent."
+        )
     _check_times(claims, now)
     return IssuedToken(
         issued(issuer.url, _client_of(claims, issuer), _scopes_of(claims)), claims.exp + CLOCK_SKEW_SECONDS

@@ -109,7 +109,7 @@ class ChangeReader:
         # SQLite and PostgreSQL may sort the same ids differently, so `after` is valid in one of them only.
         database = tx.connection.dialect.name
         if position.target is not None and position.database != database:
-            raise CursorExpired(f"The stock has moved to another database. {BEGIN_AGAIN}")
+            raise CursorExpired(f"The stock of this dealer was moved to another database. {BEGIN_AGAIN}")
         comparison = self._comparison(tx, position, revision)
         if comparison is None:
             return ChangePage([], position, more=False)
@@ -184,7 +184,7 @@ def _times(tx: Transaction, point: StockPoint, *, from_cursor: bool = True) -> S
         and point.revision
         and (microseconds(times.mark.imported_at) != point.at or point.revision < record_start(tx))
     ):
-        raise CursorExpired(f"The record of this dealer does not have the stock of this cursor. {BEGIN_AGAIN}")
+        raise CursorExpired(f"The dealer has no record of its stock at the time of this cursor. {BEGIN_AGAIN}")
     return times
 
 

@@ -70,7 +70,8 @@ def _rates(rates: list[str]) -> list[str]:
 
 
 ReasonOption = Annotated[
-    str, typer.Option(callback=_reason, help="Why, for the history. No data of customers: others see it.")
+    str,
+    typer.Option(callback=_reason, help="The reason, for the history. Write no data of customers: others can read it."),
 ]
 SkillOption = Annotated[
     list[str],
@@ -86,7 +87,7 @@ RateOption = Annotated[
     ),
 ]
 LeadsOption = Annotated[
-    int | None, typer.Option(min=1, max=MOST_LEADS_A_DAY, help="The most leads in a day, of each caller.")
+    int | None, typer.Option(min=1, max=MOST_LEADS_A_DAY, help="The largest number of leads a day from each caller.")
 ]
 
 
@@ -178,7 +179,7 @@ def show(owner: Owner, agent: AgentArgument) -> dict[str, Any]:
 
 @command(app, "allow", OWNER)
 def allow(owner: Owner, agent: AgentArgument, reason: ReasonOption = "") -> dict[str, Any]:
-    """Allow an agent or a class everything under the dealer's own rates. It ends any other policy that it has here."""
+    """Allow an agent or a class all skills, within the dealer's rate limits. This replaces its policy here."""
     return _set(owner, agent, Policy("allow"), reason)
 
 
@@ -221,7 +222,7 @@ def block(owner: Owner, agent: AgentArgument, reason: ReasonOption = "") -> dict
 
 @command(app, "forget", OWNER)
 def forget(owner: Owner, agent: AgentArgument, reason: ReasonOption = "") -> dict[str, Any]:
-    """Remove the policy of an agent or a class. Then that of the installation, of its class or of the settings holds.
+    """Remove the policy of an agent or a class. Then the policy of the installation, its class or the settings applies.
 
     The history of its changes stays.
     """
@@ -234,11 +235,11 @@ def _set(owner: Owner, agent: str, policy: Policy | None, reason: str) -> dict[s
     source = change_policy(_of(owner), agent, policy, by=actor(), reason=reason)
     for_all = " for all dealers" if owner.id == ALL_DEALERS else ""
     out.print(plain(f"{agent}: {policy_words(source.policy)}{for_all} ({came_from(source)})."))
-    out.print("Every process of the service knows it within two seconds.")
+    out.print("All processes of the service apply it within two seconds.")
     waiting = 0 if source.policy.state == "quarantine" else waiting_leads(_of(owner), agent)
     if waiting:
         release = pasted(f"dealer-agent leads release --agent {shlex.quote(agent)}")
-        out.print(plain(f"{waiting:,} of its leads wait in quarantine. To send them on: {release}"))
+        out.print(plain(f"{waiting:,} of its leads wait in quarantine. To send them to your CRM and staff: {release}"))
     return {
         "agent": agent,
         **policy_document(source.policy),

@@ -241,7 +241,9 @@ def _change(dealer: OpenDealer, change: "Callable[[VisitChanges], VisitChange]",
     if changed.replaced is not None:
         out.print(f"It replaces visit {changed.replaced}.")
     for part in changed.parts:
-        out.print(f"Visit {part.appointment_id} of lead {part.lead_id} belongs to it: it is {_words(part.status)} too.")
+        out.print(
+            f"Visit {part.appointment_id} of lead {part.lead_id} is part of it, and is {_words(part.status)} too."
+        )
     if visit.status in (CONFIRMED, CANCELLED):
         _show_notices((visit, *changed.parts), changed.mailed, notify=notify)
     elif notify:

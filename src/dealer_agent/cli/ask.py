@@ -108,7 +108,8 @@ def search(
         ),
     ] = None,
     limit: Annotated[
-        int | None, typer.Option(min=1, max=1000, help="The most vehicles. By default the dealer decides.")
+        int | None,
+        typer.Option(min=1, max=1000, help="The largest number of vehicles to show. By default the dealer decides."),
     ] = None,
     skip: Annotated[int, typer.Option(min=0, help="The number of vehicles to leave out at the beginning.")] = 0,
     everything: Annotated[bool, typer.Option("--all", help="All vehicles, in as many requests as needed.")] = False,

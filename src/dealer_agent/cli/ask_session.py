@@ -297,7 +297,7 @@ def _fail(error: DealerAgentError, again: str) -> NoReturn:
         if not error.problems and advice:
             lines.append(advice.replace("`", ""))
         if error.error_id:
-            lines.append(f"To ask the dealer about it, name {_one_line(error.error_id)}.")
+            lines.append(f"If you ask the dealer about this error, give its id: {_one_line(error.error_id)}")
     if error.may_have_arrived and error.idempotency_key:
         lines.append(
             "The dealer may have the request. To send it again without a second one, repeat the command with "
@@ -307,7 +307,7 @@ def _fail(error: DealerAgentError, again: str) -> NoReturn:
 
 
 _ADVICE: Final = {
-    CallerNotKnown.code: "So that the dealer knows you, give --sign and --as, or --token with a token of the dealer."
+    CallerNotKnown.code: "To prove who you are, give --sign and --as, or --token with a token of the dealer."
 }
 """What to do after an error, where the options of the command say it better than the protocol."""
 _FACTS: Final = {

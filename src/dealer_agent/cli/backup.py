@@ -72,7 +72,7 @@ def restore(
         bool,
         typer.Option(
             "--hold-deliveries",
-            help="Park the deliveries that were waiting: nothing is sent until `deliveries retry`.",
+            help="Do not send the deliveries that were waiting, until `deliveries retry`.",
         ),
     ] = False,
     keys: Annotated[
@@ -80,14 +80,14 @@ def restore(
         typer.Option(
             "--keys",
             metavar="FILE",
-            help="The key file of the day of the backup, if the keys are not in the backup. The folder gets it.",
+            help="The key file of the day of the backup, if the backup has no keys. It is copied into the folder.",
             exists=True,
             dir_okay=False,
         ),
     ] = None,
     unverified: Annotated[
         bool,
-        typer.Option("--unverified", help="Restore also if no key is here that tells whether the backup is yours."),
+        typer.Option("--unverified", help="Restore even if no key is here that can verify the backup."),
     ] = False,
 ) -> None:
     """Verify a backup with the key of the service, and make a new folder and a new database from it.

@@ -200,7 +200,7 @@ def verify(
         if log.first_broken is not None:
             fail(f"The access log is broken at entry {log.first_broken}: {log.problem}. {_AFTER_DAMAGE}")
         if differences.words is not None and not restore:
-            fail(f"The events of the consent record are whole, but {differences.words}: type {RESTORE_COMMAND}")
+            fail(f"The events of the consent record are unchanged, but {differences.words}: type {RESTORE_COMMAND}")
         if differences.words is not None:
             _restore_withdrawals(dealer)
     erased = f", {report.erased} of them of erased persons" if report.erased else ""

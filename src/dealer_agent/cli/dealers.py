@@ -425,6 +425,6 @@ def _store_settings(tx: Transaction, text: str, expected: int, note: str) -> int
         return change_settings(tx, text.encode(), expected=expected, actor=actor(), note=note)
     except SettingsConflict as problem:
         fail(
-            f"{problem}. Nothing was changed: compare both (dealer-agent dealers history {tx.dealer_id} --number N), "
-            "then edit the current settings"
+            f"{problem}. Nothing was changed. Make your change again, in the current settings. To see who changed "
+            f"them, type: dealer-agent dealers history {tx.dealer_id}"
         )

@@ -30,11 +30,11 @@ def init(
         elif (guessed := name_of_folder(folder)) is not None:
             path = write_dealer_toml(folder, guessed, "name")
         else:
-            fail(f"The name of the folder {folder} is not that of a dealer; give the dealer's name with --name")
+            fail(f"The dealer's name cannot be guessed from the folder {folder}; give it with --name")
     except FileExistsError as problem:
         if not folder.is_dir():
             raise
-        fail(f"{problem.filename} is there already; edit it, or choose another folder")
+        fail(f"{problem.filename} exists already; edit it, or choose another folder")
     except ValueError as problem:
         fail(f"{problem}; give one with {'--public-url' if installation else '--name'}")
     keys = _keys_of(folder)

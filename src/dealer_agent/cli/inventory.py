@@ -264,7 +264,8 @@ def held(dealer: OpenDealer) -> Table:
 def release(dealer: OpenDealer, unit: UnitArgument) -> dict[str, Any]:
     """Publish a held or hidden unit as the feed gives it.
 
-    The decision outlives the next feed. It is for what is implausible now: another implausible price needs another one.
+    The decision also holds for later files. It covers what is implausible now: another implausible price needs a new
+    decision.
     """
     return _decide(dealer, unit, "released")
 
@@ -292,7 +293,7 @@ def _decide(dealer: OpenDealer, name: str, decision: Decision) -> dict[str, Any]
         fail(f"{what}{advice} To see the held units, type: dealer-agent inventory held")
     done = decide_unit(dealer, ids[0], decision, by=actor())
     effect = "Buyers see it as the feed gives it." if decision == "released" else "Buyers do not see it any more."
-    out.print(f"{plain(done.name)} is {decision}. {effect} The decision outlives the next feed.")
+    out.print(f"{plain(done.name)} is {decision}. {effect} The decision also holds for later files.")
     return {"vehicle_id": done.vehicle_id, "decision": decision, "unit": done.name}
 
 

@@ -182,9 +182,9 @@ def _check(origin: str, keys: Sequence[PrivateKey]) -> dict[str, Any]:
     received = anyio.run(_fetch, directory_url(origin))
     if received.status != 200:
         advice = (
-            "Dealers follow no redirect: serve the directory there itself."
+            "Dealers do not follow redirects: serve the directory at this address itself."
             if received.status // 100 == 3
-            else "Serve the directory there: dealer-agent keys directory KEY --as ORIGIN makes it."
+            else "Serve the directory at this address: dealer-agent keys directory KEY --as ORIGIN makes it."
         )
         fail(f"{received.url} answered {received.status}, not 200. {advice}")
     headers = [(name.lower(), value) for name, value in received.headers.raw]

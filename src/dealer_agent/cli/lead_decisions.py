@@ -105,7 +105,7 @@ def release(dealer: OpenDealer, lead_ids: LeadsArgument = None, agent: AgentOpti
 def refuse(
     dealer: OpenDealer,
     reason: Annotated[
-        str, typer.Option("--reason", metavar="TEXT", help="Why: `leads show` and the access log say it.")
+        str, typer.Option("--reason", metavar="TEXT", help="The reason. `leads show` and the access log show it.")
     ],
     lead_ids: LeadsArgument = None,
     agent: AgentOption = None,

@@ -207,7 +207,7 @@ def _show_review(dealer: OpenDealer, lead: LeadRecord, review: LeadReview | None
     clock = dealer.clock(lead.rooftop)
     since = clock(lead.quarantined_at)
     if lead.quarantine == WAITING and since is not None and lead.erased_at is None:
-        out.print(f"\nIt waits in quarantine since {local(since)}: nobody else has got what came since then.")
+        out.print(f"\nIt waits in quarantine since {local(since)}. What came since then was sent to nobody.")
         out.print(f"  To send it: {pasted('dealer-agent leads release')} {lead.lead_id}")
         out.print(f"  To refuse it: {pasted('dealer-agent leads refuse')} {lead.lead_id} --reason 'WHY'")
     elif words := review_words(dealer, review, lead.rooftop):
@@ -351,7 +351,7 @@ def _make_final(dealer: OpenDealer) -> None:
     folder = dealer.settings.installation or dealer.settings.folder
     out.print(
         f"\nThe erasure is final: the old key is destroyed. Back up {folder / KEY_FILE_NAME} again, and "
-        "delete its older copies: with one of them, remains in the database's files and in its backups can be read."
+        "delete its older copies: who has one can still read erased data in the database's files and in its backups."
     )
 
 
@@ -362,8 +362,8 @@ def _tell_when_final(dealer: OpenDealer) -> None:
 
     out.print(
         f"\nThe erasure becomes final {when_final(dealer.settings, dealer.store, datetime.now(UTC))}. Until then, a "
-        "person who has the key and the database's files can read remains in them. --final makes it final at once, if "
-        "this machine may change the key."
+        "person who has the key and the database's files can read erased data in them. --final makes it final at once, "
+        "if this machine may change the key."
     )
 
 

@@ -166,7 +166,7 @@ def _sentence(dealer: OpenDealer, answer: "RecordedAnswer", at: datetime) -> str
             return f"{name} was not in stock yet on {when}."
     begins = dealer.local(answer.begins)
     assert begins is not None, "something was imported before"
-    return f"The record does not say: it begins on {begins:%Y-%m-%d %H:%M:%S %Z}, and {when} is earlier."
+    return f"The record does not have this time: it begins on {begins:%Y-%m-%d %H:%M:%S %Z}, and {when} is earlier."
 
 
 def _shown(dealer: OpenDealer, change: "RecordedChange | None") -> dict[str, Any] | None:

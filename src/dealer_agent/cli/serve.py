@@ -151,7 +151,10 @@ def not_yet_open(settings: Settings) -> str | None:
     missing = [] if settings.service.open else [point.name for point in missing_points(settings)]
     if not missing:
         return None
-    return f"Not yet open, and the agent card says so. Missing: {', '.join(missing)}. See dealer-agent doctor --public"
+    names = ", ".join(missing)
+    return (
+        f"The service is not yet open, and its agent card says so. Missing: {names}. See dealer-agent doctor --public"
+    )
 
 
 def _without_stock(dealer_id: str, feeds: Sequence[str]) -> str:
@@ -160,7 +163,7 @@ def _without_stock(dealer_id: str, feeds: Sequence[str]) -> str:
     if not feeds:
         return f"{problem}: dealer-agent inventory import FILE"
     verb = "feed brings" if len(feeds) == 1 else "feeds bring"
-    return f"{problem}. The {verb} it: {', '.join(feeds)}. See dealer-agent feeds list"
+    return f"{problem}. The {verb} the stock: {', '.join(feeds)}. See dealer-agent feeds list"
 
 
 def _words_of(not_isolated: str | None) -> str | None:

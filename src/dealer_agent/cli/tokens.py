@@ -34,7 +34,7 @@ def create(
         list[str],
         typer.Option(
             callback=checked_by(read_scopes),
-            help=f"What it opens: {_SCOPES}. Repeat it for several. Default: all skills.",
+            help=f"A scope of the token: {_SCOPES}. Repeat it for several. Default: all skills.",
         ),
     ] = [],  # noqa: B006 - Typer needs it.
 ) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def create(
     err.print(f"Token {created.token_id} for {name}. Keep it now: it is shown this once.{lasts}")
     out.print(created.text, soft_wrap=True)
     if dealer.settings.auth.mode == "none":
-        err.print('Nothing asks for a token yet: set mode = "bearer" under [auth] in dealer.toml.')
+        err.print('No skill requires a token yet: set mode = "bearer" under [auth] in dealer.toml.')
     return {"id": created.token_id, "name": name, "token": created.text, "expires": ends, "scopes": scope or None}
 
 

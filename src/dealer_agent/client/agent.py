@@ -387,7 +387,7 @@ class DealerAgent:
         After any other failure, `error.may_have_arrived` is true. Then send the same lead with `error.idempotency_key`.
         """
         if offer is not None and not self.card.makes_offers:
-            raise InvalidRequest("This dealer makes no offers: send the lead without offer.")
+            raise InvalidRequest("This dealer makes no quotes and holds: send the lead without `offer`.")
         key = idempotency_key if idempotency_key is not None else new_ulid()
         given = {
             "customer": customer,

@@ -58,7 +58,7 @@ class SkillResponse(Result, frozen=True):
             return decode_lenient(self.data, kind)
         except (msgspec.ValidationError, RecursionError) as error:
             raise MalformedResponse(
-                f"The response has another form than {kind.__name__}: {error}", http_status=200
+                f"The response does not have the form of {kind.__name__}: {error}", http_status=200
             ) from None
 
 

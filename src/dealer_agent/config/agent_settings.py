@@ -22,7 +22,7 @@ def automatic_quarantine_is_heard(file: Any) -> Iterator[Problem]:
         case {"agents": {"quarantine_automatically": True}}:
             alerts = file.get("alerts")
             if not isinstance(alerts, dict) or not (alerts.get("mail") or alerts.get("webhook_url")):
-                advice = "needs a receiver who hears of it; set mail or webhook_url under [alerts]"
+                advice = "needs a receiver of alerts; set mail or webhook_url under [alerts]"
                 yield Problem(("agents", "quarantine_automatically"), advice)
 
 

@@ -41,7 +41,7 @@ def _problems(settings: Settings, env: Mapping[str, str]) -> Iterator[Problem]:
     for index, rooftop in enumerate(settings.dealer.rooftops):
         here: Path = ("rooftops", index, "deliver")
         if not settings.mail.host:
-            advice = "needs the server that sends: write host and from_address under [mail]"
+            advice = "needs a mail server: write host and from_address under [mail]"
             for position in range(len(rooftop.deliver.smtp)):
                 yield Problem((*here, "smtp", position), advice)
             if rooftop.deliver.notify:
@@ -61,9 +61,9 @@ def _of_mail(settings: Settings, env: Mapping[str, str]) -> Iterator[Problem]:
     mail = settings.mail
     if not mail.host:
         if mail.confirm_appointments:
-            yield Problem(("mail", "confirm_appointments"), "needs the server that sends: write host under [mail]")
+            yield Problem(("mail", "confirm_appointments"), "needs a mail server: write host under [mail]")
         if settings.reports.monthly:
-            yield Problem(("reports", "monthly"), "needs the server that sends: write host under [mail]")
+            yield Problem(("reports", "monthly"), "needs a mail server: write host under [mail]")
         return
     if not mail.from_address:
         yield Problem(("mail", "from_address"), "is needed to send mail: write the dealership's own address")

@@ -91,9 +91,9 @@ def login_is_whole(url: dict[str, Any]) -> Iterator[Problem]:
     """A basic login has a user and a password, and a feed has at most one login."""
     basic = [key for key in ("user_env", "password_env") if key in url]
     if len(basic) == 1:
-        yield Problem((basic[0],), "is half of a basic login; write both user_env and password_env")
+        yield Problem((basic[0],), "needs the other half of the login too; write both user_env and password_env")
     if basic and "token_env" in url:
-        yield Problem(("token_env",), "is a second login; write user_env and password_env, or token_env")
+        yield Problem(("token_env",), "is one login too many; write user_env and password_env, or token_env")
 
 
 class FolderSource(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

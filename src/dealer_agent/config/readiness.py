@@ -116,7 +116,8 @@ def _without_tls(settings: Settings) -> str | None:
 
 def _without_proxy(settings: Settings) -> str | None:
     """Why buyers share one rate limit. None if a proxy is declared, which says who they are."""
-    return None if settings.service.trusted_proxies else "no proxy is declared: all buyers behind one share one limit"
+    undeclared = "no proxy is declared: if there is one, its buyers share one rate limit"
+    return None if settings.service.trusted_proxies else undeclared
 
 
 POINTS = (

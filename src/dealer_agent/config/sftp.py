@@ -51,7 +51,7 @@ def has_login(source: dict[str, Any]) -> Iterator[Problem]:
     if not given:
         yield Problem(("password_env",), "is missing; write password_env, or key_file instead")
     elif len(given) > 1:
-        yield Problem(("key_file",), "is a second login; write password_env or key_file")
+        yield Problem(("key_file",), "is one login too many; write password_env or key_file")
 
 
 def has_password_or_key(account: dict[str, Any]) -> Iterator[Problem]:

@@ -25,7 +25,8 @@ SAID = {
     "withdrawn": "The withdrawal is recorded for all leads of the customer. Receivers of the leads are notified.",
     "person-removed": "The person is removed, and their sessions are ended.",
     "settings-saved": "The settings are saved. The service uses them within two seconds.",
-    "settings-saved-restart": "The settings are saved. Some of them hold only after the service is started again.",
+    "settings-saved-restart": "The settings are saved. Some of them take effect only after the service is started "
+    "again.",
     "unit-released": "The unit is released. Agents see it as the feed gives it within two seconds.",
     "unit-hidden": "The unit is hidden. Agents do not see it, whatever the feed says, until you release it.",
     "file-discarded": "The file is deleted. Nothing was changed.",
@@ -52,7 +53,7 @@ BUSY = "The console is busy. Please try again in a few seconds."
 NOT_FOUND = "There is no such page. It may have been removed, or the address is not complete."
 DATABASE_AWAY = "The database does not answer at the moment. Nothing was changed. Please try again in a minute."
 LAST_WAY = "This is your last way to sign in. Add another passkey, or a password, first."
-WRONG_CODE = "This is not the code of now. Scan the picture with your app, and type the six digits that it shows."
+WRONG_CODE = "This code is not the current one. Scan the picture with your app, and type the six digits that it shows."
 FILE_IS_GONE = (
     "This file is not here any more. A file is kept for an hour, and only on the machine that received it. "
     "Choose it again."
@@ -63,4 +64,4 @@ FILE_IS_ELSEWHERE = (
 )
 FILE_IS_BEING_READ = "The file is still being read. Wait until its page says what it changes."
 FAILED = "The service could not do this. Please try again. If it happens again, tell the person who runs the service."
-TOO_DEEP = "Arrays or tables are too deep inside one another. Nothing was changed."
+TOO_DEEP = "The settings have arrays or tables inside one another on too many levels. Nothing was changed."

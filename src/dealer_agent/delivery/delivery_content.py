@@ -106,8 +106,8 @@ def _limit_mails(store: Store, profile: Profile, delivery: DueDelivery, view: Le
 def _check_document(read: LeadToDeliver, document: StoredDocument, allowed: Sequence[str]) -> None:
     """Raises DeliveryDropped or NeedsNewId if a stored document must not be sent as it is."""
     if read.history.superseded:
-        raise DeliveryDropped("a later delivery of this lead, with all of it, has arrived")
+        raise DeliveryDropped("a later delivery, which has the whole lead, has arrived")
     if not set(document.needs).issubset(allowed):
-        raise NeedsNewId("what may be sent has changed: sent again under another id")
+        raise NeedsNewId("the consent allows other contact data than before: sent again under another id")
     if document.first and read.history.arrived:
-        raise NeedsNewId("the lead has arrived since it was made: sent again under another id")
+        raise NeedsNewId("the lead has arrived meanwhile by another delivery: sent again under another id")

@@ -114,13 +114,13 @@ def _failure(error: BaseException) -> NotDelivered:
         case aiosmtplib.SMTPDataError(code=code):
             return _refused("the mail", code)
         case aiosmtplib.SMTPAuthenticationError(code=code):
-            return NotDelivered(f"the mail server refused user and password ({code})")
+            return NotDelivered(f"the mail server refused user and password ({code}): check both under [mail]")
         case aiosmtplib.SMTPSenderRefused(code=code):
-            return NotDelivered(f"the mail server refused from_address ({code})")
+            return NotDelivered(f"the mail server refused from_address ({code}): check it under [mail]")
         case aiosmtplib.SMTPResponseException(code=code):
             return NotDelivered(f"the mail server answered {code}")
         case aiosmtplib.SMTPNotSupported():
-            problem = "the mail server takes no address with letters beyond ASCII"
+            problem = "the mail server cannot send to an address with letters beyond ASCII"
             return NotDelivered(problem, channel_failed=False, permanent=True)
         case aiosmtplib.SMTPServerDisconnected():
             return NotDelivered("the mail server cut the connection")
@@ -128,10 +128,10 @@ def _failure(error: BaseException) -> NotDelivered:
             return NotDelivered("the mail server did not answer in time")
     if type(error) is aiosmtplib.SMTPException:
         # The library raises this class itself if the server lacks a feature.
-        return NotDelivered("the mail server does not offer what is needed: STARTTLS, or a way to log in")
+        return NotDelivered("the mail server offers no STARTTLS or no login: check security and port under [mail]")
     if isinstance(error, ssl.SSLError) or isinstance(error.__cause__, ssl.SSLError):
         return NotDelivered(
-            "no safe connection to the mail server: wrong security or port, or an untrusted certificate"
+            "no safe connection to the mail server: check security and port under [mail], and its certificate"
         )
     return NotDelivered(f"the mail server {CANNOT_BE_REACHED}")
 

@@ -81,8 +81,11 @@ def _twice(rules: Mapping[int, LineRule]) -> Iterator[Problem]:
 
 def _twice_message(rule: LineRule, other: int) -> str:
     if rule.kind in ONE_AT_A_PLACE:
-        return f"holds where lines[{other}] does, and a place has one line of kind {rule.kind}; write their sum"
-    return f"holds where lines[{other}] does, with the same label; give each its own, or remove one"
+        return (
+            f"is for a place that lines[{other}] is for too, and a place has one line of kind {rule.kind}; write "
+            "their sum"
+        )
+    return f"is for a place that lines[{other}] is for too, with the same label; give each its own, or remove one"
 
 
 def _place_bits(rules: Iterable[LineRule]) -> dict[str, int]:

@@ -91,7 +91,7 @@ def make_backup(
     the same folder deletes. Raises OperationError, OSError, SettingsError and any StorageError.
     """
     if os.path.lexists(target):
-        raise OperationError(f"{target} is there already: name a new file, for example with the date in its name")
+        raise OperationError(f"{target} exists already: name a new file, for example with the date in its name")
     before = None if served.cipher is None else served.cipher.keyring
     if passphrase is not None and before is None:
         raise OperationError("there are no keys to back up: leave out --with-key")

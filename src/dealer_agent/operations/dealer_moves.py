@@ -50,7 +50,7 @@ def export_dealer(opened: OpenInstallation, dealer_id: str, target: Path, on_row
             set_state(tx, enabled=False)
         time.sleep(SECONDS_TO_NOTICE)
     if target.exists():
-        raise OperationError(f"{target} is there already: name a folder that is not")
+        raise OperationError(f"{target} exists already: name a new folder")
     with new_folder(target) as folder:
         rows = _export(store, dealer_id, settings.heads_file, folder, on_rows)
         if move and settings.folder.is_dir():

@@ -99,7 +99,7 @@ def only_missing(table: Path, dealers: Sequence[NewDealer], store: Store) -> lis
             owner = owners.setdefault(host, "" if is_there else new.dealer_id)
             if not owner:
                 problems.append(
-                    f"line {new.line}: the dealer {new.dealer_id} is there without this host: add it with "
+                    f"line {new.line}: the dealer {new.dealer_id} exists already without this host: add it with "
                     f"dealer-agent dealers host add {new.dealer_id} {host}"
                 )
             elif owner != new.dealer_id:
@@ -111,7 +111,7 @@ def only_missing(table: Path, dealers: Sequence[NewDealer], store: Store) -> lis
             stored = read_settings(reading, registered[new.dealer_id]).decode()
         if stored != new.text:
             problems.append(
-                f"line {new.line}: the dealer {new.dealer_id} is there with other settings: change them with "
+                f"line {new.line}: the dealer {new.dealer_id} exists already with other settings: change them with "
                 f"dealer-agent dealers edit {new.dealer_id}"
             )
     _require_none(table, problems)

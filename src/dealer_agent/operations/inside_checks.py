@@ -246,7 +246,9 @@ def check_proxy(examined: Examined) -> Iterator[DoctorFinding]:
     with examined.store.read(owner_of(examined.installation), examined.now) as tx:
         seen = sorted({each.forwarded_by for each in list_replicas(tx) if each.forwarded_by})
     for proxy in seen:
-        says = f"requests come through {proxy}, which trusted_proxies does not name: all buyers share one limit"
+        says = (
+            f"requests come through {proxy}, which trusted_proxies does not name: all its buyers share one rate limit"
+        )
         advice = f'if it is your proxy, write trusted_proxies = ["{proxy}"] under [service], and restart the service'
         yield DoctorFinding("problem", says, advice)
     if not seen:

@@ -94,13 +94,13 @@ def check_issuers(examined: Examined) -> Iterator[DoctorFinding]:
             has = ", ".join(sorted(keys.algorithms))
             yield DoctorFinding(
                 "problem",
-                f"no key of {issuer.issuer} is for an algorithm of the settings: it has {has}",
+                f"no key of {issuer.issuer} is for an algorithm of the settings: its keys are for {has}",
                 "write one of them into algorithms under [[auth.issuers]]",
             )
         elif not issuer.audience and not service.public_url:
             yield DoctorFinding(
                 "warning",
-                f"tokens of {issuer.issuer} have no audience that another machine knows",
+                f"public_url is not set, so tokens of {issuer.issuer} must have an address of this machine as audience",
                 "set public_url under [service], or audience under [[auth.issuers]]",
             )
         else:

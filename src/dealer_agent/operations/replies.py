@@ -104,7 +104,7 @@ class RecordedReplies:
         if body is None:
             raise OperationError(
                 f"the reply {row.reply_id} is not the same when it is made again: its row was changed, or the program "
-                f"answers otherwise now; {by}"
+                f"gives another answer now; {by}"
             )
         return MadeReply(recorded, version, body)
 

@@ -63,7 +63,7 @@ def send_again(tx: Transaction, sent_id: str, *, channel: str | None = None) -> 
     new_ids = resend(tx, delivery_id=sent_id) if record else resend(tx, lead_id=lead_id, channel=channel)
     if not new_ids:
         raise NotSentAgain(
-            f"Nothing of {sent_id} can be sent again: no CRM and nobody under notify has it",
+            f"Nothing of {sent_id} can be sent again: it was sent to no CRM, and to nobody under notify",
             ". dealer-agent deliveries retry sends what waits or is undeliverable",
         )
     return SentAgain(lead_id, new_ids)

@@ -197,7 +197,7 @@ class KeyRotation:
         if due > now or use.since + NOTICE > now:
             return
         if use.missing_on:
-            problem = f"{use.missing_on} has another key file: give all machines the same keys by DEALER_AGENT_KEYS"
+            problem = f"{use.missing_on} has another key file: give all machines the same keys in DEALER_AGENT_KEYS"
             log.warning("key not rotated", problem=problem)
             return
         self._activate_next_key()
@@ -210,7 +210,10 @@ class KeyRotation:
         event = "key rotated: back up the key file" if self._is_file else "key rotated"
         log.info(event, dealer=self.dealer_id, active=active, values=values, destroyed=destroyed)
         if retired := ", ".join(key_id for key_id, use in self._uses().items() if use.state == "retired"):
-            problem = f"{retired} seals what cannot be sealed anew: see dealer-agent consent verify"
+            problem = (
+                f"the key {retired} is still needed, because a value cannot be encrypted with the new key: see "
+                "dealer-agent consent verify"
+            )
             log.warning("old key not destroyed", problem=problem)
 
     def _add_next_key(self, now: datetime) -> str:
@@ -298,7 +301,10 @@ class KeyRotation:
         """Logs what the operator must do with keys that the service may not change."""
         ended = [key_id for key_id in self.cipher.keyring.ids if key_id in uses and uses[key_id].state == "unused"]
         if ended:
-            advice = f"remove {', '.join(ended)}: nothing needs it, and erased data stays readable with it"
+            advice = (
+                f"remove the key {', '.join(ended)} from DEALER_AGENT_KEYS: it is no longer needed, and can still "
+                "decrypt erased data"
+            )
             log.warning("old key is still here", problem=advice)
         if self.days and self._due_at(uses, now) <= now:
             advice = "give the service a new key, as dealer-agent keys rotate --help says"

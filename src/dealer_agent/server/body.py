@@ -86,7 +86,7 @@ def _names_a_lead(begun: bytes, limit: int, lead_limit: int) -> bool:
 
 def not_a_lead(limit: int, lead_limit: int) -> SchemaValidationFailed:
     """The error (413) of a body that only a lead may have."""
-    return too_large(f"must have at most {limit} bytes; only that of a lead may have up to {lead_limit}")
+    return too_large(f"must have at most {limit} bytes; only a lead may have up to {lead_limit}")
 
 
 def too_large(words: str) -> SchemaValidationFailed:

@@ -112,7 +112,10 @@ class Dmc12Rpc:
                     result, _ = await Dmc12Call(scope, "a2a").result(tool, more.get("arguments", {}))
             case (("tools/list" | "tools/call"), _):
                 return json_rpc_error(
-                    200, "params has the name of a tool and its arguments.", _WRONG_PARAMS, call_id=call_id
+                    200,
+                    "params must have `name`, the name of a tool, and its `arguments`.",
+                    _WRONG_PARAMS,
+                    call_id=call_id,
                 )
             case _:
                 words = "No such method. The methods are tools/list and tools/call."

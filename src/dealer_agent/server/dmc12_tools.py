@@ -170,7 +170,8 @@ class Dmc12Call:
         estimate = estimate_of(price_document(price), utc_text(datetime.now(UTC)))
         if estimate is None:
             words = (
-                "This dealer has no complete schedule of taxes and charges for this place. request_quote has the price."
+                "This dealer has no complete schedule of taxes and charges for this place. Call request_quote for the "
+                "price."
             )
             raise ToolError("NOT_CONFIGURED", words)
         return disclosure_of(estimate)
@@ -264,7 +265,7 @@ class Dmc12Call:
         match self._service.dealer.catalogue.find(vehicle_id=hold["vehicle_id"]):
             case Listing(vehicle=Vehicle(vin=str(vin))) | RemovedUnit(vin=str(vin)):
                 return reservation_of(hold, vin)
-        raise ToolError("RESERVATION_NOT_FOUND", "The vehicle of this reservation is gone, or has no VIN.")
+        raise ToolError("RESERVATION_NOT_FOUND", "The vehicle of this reservation has left the stock, or has no VIN.")
 
     def _record(self, vehicle: Vehicle) -> Json:
         rooftop = self._rooftop(vehicle)

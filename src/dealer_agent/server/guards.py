@@ -376,7 +376,7 @@ def skill_refusal(incoming: IncomingRequest, skill: Skill) -> AuthRequired | Non
     if caller.scopes is not None and skill.scope not in caller.scopes:
         return Forbidden.of_scope(f"{skill.id} needs a token with the scope {skill.scope}.", skill.scope)
     if not incoming.policy.allows(skill.id):
-        return Forbidden(f"This dealer does not allow {skill.id} to this agent.")
+        return Forbidden(f"This dealer does not allow {skill.id} to this agent: ask the dealer.")
     return None
 
 

@@ -53,7 +53,9 @@ def installation_routes() -> list[Route]:
 async def _readiness(request: Request) -> Response:
     """Whether the dealers answer from their latest stock, and whether leads can be stored (as for one dealer)."""
     dealers: ServedDealers = request.scope["dealers"]
-    status, state = dealers.process.readiness("the database is away: stock, settings and tokens may be out of date")
+    status, state = dealers.process.readiness(
+        "the database cannot be reached: stock, settings and tokens may be out of date"
+    )
     state["dealers"] = len(dealers.addresses.dealers)
     return Response(msgspec.json.encode(state), status, media_type=JSON)
 

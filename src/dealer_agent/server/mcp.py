@@ -280,7 +280,9 @@ def check_login(scope: Scope, message: object, skill_of_tool: Mapping[str, Skill
             skill = skill_of_tool[name]
             refusal = skill_refusal(outer, skill)
             if refusal is None and skill in _ONLY_OF_KNOWN and not outer.caller.is_known:
-                refusal = AuthRequired.of_skill(f"{skill.id} is for agents that prove who they are.", skill.scope)
+                refusal = AuthRequired.of_skill(
+                    f"{skill.id} is for agents that prove who they are: send an access token.", skill.scope
+                )
             if refusal is not None:
                 raise refusal
 
@@ -443,7 +445,9 @@ def wrong_host_or_origin(service: Service, scope: Scope, origin: bytes | None) -
     scheme, _, rest = page.partition("://")
     if is_local and scheme in ("http", "https") and _is_loopback(host_name(rest)):
         return None
-    return json_rpc_error(403, "Pages of this origin may not call. Name it in allowed_origins of [mcp].")
+    return json_rpc_error(
+        403, "Pages of the origin in the Origin header may not call. Name it in allowed_origins of [mcp]."
+    )
 
 
 def _is_address(name: str) -> bool:

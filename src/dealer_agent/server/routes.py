@@ -205,7 +205,7 @@ async def _readiness(request: Request) -> Response:
     """Whether reading skills answer from the latest stock, and leads can be stored. It only reads what steps in the
     background have found."""
     service = service_of(request)
-    status, state = service.process.readiness("the database is away: stock and tokens may be out of date")
+    status, state = service.process.readiness("the database cannot be reached: stock and tokens may be out of date")
     state["vehicles"] = len(service.dealer.catalogue)
     return Response(msgspec.json.encode(state), status, media_type=JSON)
 

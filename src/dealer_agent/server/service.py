@@ -127,7 +127,10 @@ class Process:
             return
         self.forwarded_by = undeclared_proxy(scope)
         if self.forwarded_by is not None:
-            advice = f'all buyers share one limit; if it is your proxy, set trusted_proxies = ["{self.forwarded_by}"]'
+            advice = (
+                "all buyers behind it share one rate limit; if it is your proxy, set trusted_proxies = "
+                f'["{self.forwarded_by}"]'
+            )
             log.warning("proxy not declared", proxy=self.forwarded_by, advice=advice)
             self.proxy_noticed.set()
 

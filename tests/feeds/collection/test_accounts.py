@@ -136,7 +136,7 @@ WRONG: dict[str, tuple[str, str]] = {
     ),
     "two logins": (
         '[feeds.sftp]\nhost = "x.example.com"\nuser = "u"\npath = "/x"\npassword_env = "X"\nkey_file = "k"',
-        "key_file: is a second login",
+        "key_file: is one login too many",
     ),
     "two sources": (
         f'[feeds.upload]\npassword_hash = "{PASSWORD_HASH}"\n[feeds.folder]\npath = "x"',

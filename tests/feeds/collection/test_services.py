@@ -107,4 +107,4 @@ def test_the_service_and_the_list_say_where_the_first_stock_comes_from(tmp_path:
     assert PASSWORD_HASH not in succeed_here("feeds", "show", "vendor", "--dir", folder)
     running = start(folder)
     running.kill_all()
-    assert "The feed brings it: vendor." in running.stderr()
+    assert "The feed brings the stock: vendor." in running.stderr()

@@ -116,7 +116,7 @@ def car(**members: Any) -> Unit:
         (
             {"condition": "cpo"},
             {"condition": "new"},
-            "condition, used to new: 10 of 10 known units would get another value.",
+            "condition, used to new: 10 of 10 units of the stock would get another value.",
         ),
         ({"vdp_url": "https://a.example/1"}, {"vdp_url": "https://a.example/2"}, None),
         (

@@ -19,7 +19,7 @@ from dealer_agent.visits.notifications import IntakeContext
 ON_A_PAGE = 50
 WRITE_SECONDS = 15.0
 NO_LEAD = "There is no such lead, or it is not one of your rooftops."
-NO_TIME = "The database is busy. Look whether it was done, and try again if it was not."
+NO_TIME = "The database is busy. Check whether your change was made, and try again if it was not."
 
 Result = TypeVar("Result")
 

@@ -329,7 +329,7 @@ def try_again(request: ConsoleRequest) -> Response:
         return retry_deliveries(tx, lead_id=lead_id)
 
     if not write(request, work):
-        refuse("No delivery of this lead waits or could not be delivered.", 409)
+        refuse("This lead has no delivery to try again: none waits, and none is undeliverable.", 409)
     return _back(request, "tried-again")
 
 

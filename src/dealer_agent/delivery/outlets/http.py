@@ -147,7 +147,7 @@ def _check_status(response: httpx.Response) -> None:
     if response.is_success:
         return
     if 300 <= status < 400:
-        problem = f"answered {status}: leads are not sent on to another address; write it as url"
+        problem = f"answered {status}, a redirect, which is not followed: write the new address as url of the channel"
         raise NotDelivered(problem, channel_failed=False, permanent=True)
     if 400 <= status < 500 and status not in _CHANNEL_STATUSES:
         raise NotDelivered(f"answered {status}", channel_failed=False, permanent=True)

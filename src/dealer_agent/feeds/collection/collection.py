@@ -291,7 +291,7 @@ class _Work:
         if content_hash == self.claimed.imported_hash:
             await self.write(finish_file, self.claimed, file, "unchanged")
         elif file.attempts >= MOST_ATTEMPTS:
-            words = f"its import was interrupted {MOST_ATTEMPTS} times: see that this machine has enough memory"
+            words = f"its import was interrupted {MOST_ATTEMPTS} times: check that this machine has enough memory"
             await self.write(finish_file, self.claimed, file, "failed", problem=words)
         else:
             async with self.of_dealer, self.one_import:
@@ -366,7 +366,7 @@ async def import_in_process(job: ImportJob) -> None:
         raise refusal
     if code < 0:
         raise ImportInterrupted(
-            f"the import was ended by signal {-code}: see that this machine has enough memory", is_in_file=True
+            f"the import was ended by signal {-code}: check that this machine has enough memory", is_in_file=True
         )
     if code > 0:
         raise ImportInterrupted(said[:LONGEST_PROBLEM], is_in_file=code == UNEXPECTED)

@@ -228,7 +228,8 @@ class _HostKeyCheck(asyncssh.SSHClient):
                 "begins with SHA256: as host_key"
             )
         return (
-            f"the host key of the server is {shown}, and not that of host_key: somebody may be in between. Ask the "
+            f"the host key of the server is {shown}, and not that of host_key: another machine may pretend to be the "
+            "server. Ask the "
             "server's owner; if the key has changed, write the new one as host_key"
         )
 

@@ -66,7 +66,7 @@ class UploadSession(asyncssh.SFTPServer):
     mkdir = rmdir = _refused("There are no folders: upload the file to /")
     symlink = link = readlink = _refused("There are no links")
     statvfs = fstatvfs = _refused("The size of the disk is not shown")
-    open56 = _refused("Only version 3 of the protocol works here")
+    open56 = _refused("This server supports only version 3 of SFTP")
 
     def map_path(self, path: bytes) -> bytes:
         """The path on this machine of a path of the client. Every method uses it. Raises SFTPError."""
@@ -186,7 +186,7 @@ class UploadStream(SSHServerStreamSession[bytes]):
 def _some_name(path: bytes) -> str:
     name = file_name(path)
     if not name:
-        raise asyncssh.SFTPFailure("This path is the folder: add the name of a file")
+        raise asyncssh.SFTPFailure("This path is that of the folder: add the name of a file")
     return name
 
 

@@ -68,7 +68,8 @@ CHECKS = (
         "repairs",
         None,
         "warn",
-        "The file fits the stock before the last import, and not the stock after it. It replaces what that import did.",
+        "The file agrees with the stock before the last import, and not with the stock after it. It undoes that "
+        "import.",
         1,
     ),
     FeedCheck("rooftop_lost", 0.5, "refuse", "{rooftop}: {count} of {total} units would be lost."),
@@ -79,16 +80,26 @@ CHECKS = (
     FeedCheck("values_lost", 0.2, "refuse", "{member}: {count} of {total} units would lose it."),
     FeedCheck("details_lost", 0.2, "warn", "{member}: {count} of {total} units would lose it."),
     FeedCheck("price_jumps", 0.05, "refuse", "{count} of {total} prices would be three times as high or low: {named}."),
-    FeedCheck("prices_moved", 0.5, "refuse", "{count} of {total} changed prices are the old price of another row.", 10),
     FeedCheck(
-        "texts_moved", 0.5, "refuse", "{member}: {count} of {total} changed values are the old one of another unit.", 10
+        "prices_moved",
+        0.5,
+        "refuse",
+        "{count} of {total} changed prices are the old price of another row, as if the column had moved.",
+        10,
+    ),
+    FeedCheck(
+        "texts_moved",
+        0.5,
+        "refuse",
+        "{member}: {count} of {total} changed values are the old value of another unit, as if the column had moved.",
+        10,
     ),
     FeedCheck("prices_changed", 0.3, "warn", "{count} of {total} prices would change by more than 5 %."),
     FeedCheck(
         "mileage_jumps", None, "warn", "{count} of {total} mileages would change by more than 5,000: {named}.", 1
     ),
     FeedCheck(
-        "identities_changed", 0.05, "refuse", "{member}: {count} of {total} known units would get another value."
+        "identities_changed", 0.05, "refuse", "{member}: {count} of {total} units of the stock would get another value."
     ),
     FeedCheck("values_changed", 0.3, "warn", "{member}: {count} of {total} units would get another value."),
     FeedCheck(
@@ -142,12 +153,19 @@ CHECKS = (
         "Export the file as UTF-8, and correct the texts that are wrong in the inventory system too.",
         1,
     ),
-    FeedCheck("unfinished_texts", 0.05, "warn", "{count} of {total} units have texts with the marks of a template.", 2),
+    FeedCheck(
+        "unfinished_texts",
+        0.05,
+        "warn",
+        "{count} of {total} units have texts with placeholders of a template, which nobody filled in.",
+        2,
+    ),
     FeedCheck(
         "values_shared",
         0.3,
         "warn",
-        "{member}: {count} of {total} units have the value of a unit of another model. Correct them at the source.",
+        "{member}: {count} of {total} units have the same value as a unit of another model. Correct them in your "
+        "inventory system.",
         8,
     ),
     FeedCheck(

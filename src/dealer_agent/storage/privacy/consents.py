@@ -232,7 +232,7 @@ class MissingTexts:
         return min(self._first_of_lead.values(), default=None)
 
 
-TEXT_MISSING = "its text is gone, and no erasure of its lead follows"
+TEXT_MISSING = "its text is missing, although its lead was not erased"
 
 
 def verify_chain(tx: Transaction, recorded: Mapping[int, bytes] | None = None) -> ChainReport:
