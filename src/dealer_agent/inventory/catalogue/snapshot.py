@@ -13,7 +13,7 @@ import numpy as np
 from msgspec import UNSET, Struct, UnsetType
 
 from dealer_agent.inventory.catalogue.columns import Column, Mask, Rows
-from dealer_agent.inventory.catalogue.facets import facets_of
+from dealer_agent.inventory.catalogue.facets import FacetTable
 from dealer_agent.inventory.catalogue.filters import Matcher, MatchingRows
 from dealer_agent.inventory.catalogue.flat_arrays import FlatArrays, FlatWriter
 from dealer_agent.inventory.catalogue.flat_tables import Documents
@@ -62,7 +62,7 @@ _vehicle_id = msgspec.json.Decoder(_Identified)
 class Catalogue:
     """One dealer's stock. Immutable, and no method blocks."""
 
-    __slots__ = ("_columns", "_facets", "_json", "_lookup", "_matcher", "_orders", "_text")
+    __slots__ = ("_columns", "_facet_table", "_facets", "_json", "_lookup", "_matcher", "_orders", "_text")
 
     def __init__(self, flat: FlatArrays, *, copies_listings: bool = True) -> None:
         """Opens a snapshot that `write_snapshot` wrote.
@@ -79,7 +79,8 @@ class Catalogue:
         self._text = TextIndex(flat, len(self._json))
         self._lookup = Lookup(flat)
         self._matcher = Matcher(self._columns, self._lookup, len(self._json))
-        self._facets = facets_of(self._columns, None)
+        self._facet_table = FacetTable(flat, self._columns)
+        self._facets = self._facet_table.facets_of(None)
 
     @classmethod
     def build(cls, listings: Iterable[Listing], gone: Sequence[RemovedUnit] = ()) -> "Catalogue":
@@ -131,7 +132,7 @@ class Catalogue:
     def facets(self, filters: Filters | UnsetType = UNSET) -> Facets:
         """The facets of the matching set."""
         found, _ = self._found(filters)
-        return self._facets if found is None else facets_of(self._columns, found.rows())
+        return self._facets if found is None else self._facet_table.facets_of(found.rows())
 
     def price_misses(self, filters: Filters, most: int) -> PriceMisses:
         """What the price limits of a search exclude. At most `most` ids of each kind are named."""

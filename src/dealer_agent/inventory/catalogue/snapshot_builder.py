@@ -14,6 +14,7 @@ import numpy as np
 from msgspec import UNSET
 
 from dealer_agent.inventory.catalogue.columns import Coded, Encoder, row_type
+from dealer_agent.inventory.catalogue.facets import write_facets
 from dealer_agent.inventory.catalogue.flat_arrays import FlatWriter
 from dealer_agent.inventory.catalogue.flat_tables import DocumentWriter
 from dealer_agent.inventory.catalogue.lookup import Lookup, Text
@@ -44,6 +45,7 @@ def write_snapshot(writer: FlatWriter, listings: Iterable[Listing], gone: Sequen
     found.text.write(writer, columns, order)
     for member in FILTERED:
         columns[member].write(writer, f"columns.{member}")
+    write_facets(writer, columns)
     row_of = np.empty_like(order)
     row_of[order] = np.arange(count, dtype=order.dtype)
     rows_by_id = row_of[positions_by_id]
