@@ -1,6 +1,7 @@
 """Sign-in, sign-out, invitations, and the proof of who somebody is before a dangerous act."""
 
 import hashlib
+from collections.abc import Callable
 
 from starlette.responses import Response
 
@@ -40,16 +41,7 @@ def by_password(request: ConsoleRequest) -> Response:
     email = normal_email(request.text("email")) or ""
     if wait := _wait(request, email):
         return show(request, 429, TOO_MANY.format(wait))
-    password, code = request.form.get("password", [""])[0], request.text("code", 100)
-    person = request.credentials.find_by_password(
-        request.opened.store,
-        request.opened.owner,
-        email,
-        password[:500],
-        code,
-        lambda tx, person_id: _start(tx, request, person_id),
-    )
-    if person is None:
+    if not _is_password_right(request, email, lambda tx, person_id: _start(tx, request, person_id)):
         return show(request, 401, WRONG_SIGN_IN)
     return redirect(_next(request))
 
@@ -133,16 +125,9 @@ def prove_by_password(request: ConsoleRequest) -> Response:
     """Proves who the person is with password and code."""
     if wait := _wait(request, request.who.email):
         return show_proof(request, 429, TOO_MANY.format(wait))
-    password, code = request.form.get("password", [""])[0], request.text("code", 100)
-    person = request.credentials.find_by_password(
-        request.opened.store,
-        request.opened.owner,
-        request.who.email,
-        password[:500],
-        code,
-        lambda tx, _: prove(tx, request),
-    )
-    return redirect(_next(request)) if person is not None else show_proof(request, 401, WRONG_SIGN_IN)
+    if not _is_password_right(request, request.who.email, lambda tx, _: prove(tx, request)):
+        return show_proof(request, 401, WRONG_SIGN_IN)
+    return redirect(_next(request))
 
 
 def proof_options(request: ConsoleRequest) -> Response:
@@ -180,6 +165,13 @@ def _start(tx: Transaction, request: ConsoleRequest, person_id: str, *, proved: 
         idle=IDLE,
     )
     set_cookie(request, secret.secret)
+
+
+def _is_password_right(request: ConsoleRequest, email: str, then: Callable[[Transaction, str], None]) -> bool:
+    """Whether the form has the password and a code of a person. If so, it calls `then` with the person's id."""
+    password, code = request.form.get("password", [""])[0][:500], request.text("code", 100)
+    opened = request.opened
+    return request.credentials.find_by_password(opened.store, opened.owner, email, password, code, then) is not None
 
 
 def _purpose(request: ConsoleRequest) -> str:
