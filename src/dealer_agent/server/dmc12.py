@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from dealer_agent import __version__
 from dealer_agent.apidocs.openapi import server_root
@@ -153,15 +153,10 @@ class Dmc12Mcp:
             return
         except ClientGoneError:
             return
-        answered: list[Message] = []
-
-        async def keep(part: Message) -> None:
-            answered.append(part)
-
         server = await asyncio.to_thread(_tool_server, service)
         # Leave the block before the response is sent: a client may read it slowly.
         with service.load:
-            await serve_once(server, scope, body, keep)
+            answered = await serve_once(server, scope, body)
         for part in answered:
             await respond(part)
 

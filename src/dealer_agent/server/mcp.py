@@ -166,15 +166,9 @@ class McpEndpoint:
 
     async def _answer(self, scope: Scope, body: bytes) -> list[Message]:
         """The response of the SDK to one message."""
-        answered: list[Message] = []
-
-        async def keep(message: Message) -> None:
-            answered.append(message)
-
         # Leave the block before the response is sent: a client may read it slowly.
         with scope["service"].load:
-            await _serve(await self._loaded(), scope, body, keep)
-        return answered
+            return await _serve(await self._loaded(), scope, body)
 
     async def _call_tool(self, scope: Scope, request: dict[str, Any]) -> dict[str, Any]:
         """The response to a call of a tool in the revision 2026-07-28, by the caller of an older one."""
@@ -314,7 +308,7 @@ class _FaultsOnly(logging.Handler):
             log.error("mcp fault", logger=record.name, **facts)
 
 
-async def _serve(tools: "type[tool_server.ToolServer]", scope: Scope, body: bytes, send: Send) -> None:
+async def _serve(tools: "type[tool_server.ToolServer]", scope: Scope, body: bytes) -> list[Message]:
     """Makes a server of the SDK for this request, with the tools that the caller may use, and answers."""
     from mcp.server.request_state import RequestStateSecurity
 
@@ -331,15 +325,16 @@ async def _serve(tools: "type[tool_server.ToolServer]", scope: Scope, body: byte
             keys=[service.mcp_key], ttl=ANSWER_SECONDS, bind_principal=_caller, audience=service.dealer_id
         ),
     )
-    await serve_once(server, scope, body, send)
+    return await serve_once(server, scope, body)
 
 
-async def serve_once(server: Any, scope: Scope, body: bytes, send: Send) -> None:
-    """Answers one request with a server of its own. Nothing of it is left afterwards."""
+async def serve_once(server: Any, scope: Scope, body: bytes) -> list[Message]:
+    """The response of a server of its own to one request. Nothing else of it is left afterwards."""
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
     unread: Iterator[Message] = iter([{"type": "http.request", "body": body, "more_body": False}])
     gone = asyncio.Event()
+    answered: list[Message] = []
 
     async def receive() -> Message:
         message = next(unread, None)
@@ -349,9 +344,13 @@ async def serve_once(server: Any, scope: Scope, body: bytes, send: Send) -> None
             return {"type": "http.disconnect"}
         return message
 
+    async def keep(message: Message) -> None:
+        answered.append(message)
+
     manager = StreamableHTTPSessionManager(server, json_response=True, stateless=True)
     async with manager.run():
-        await manager.handle_request(scope, receive, send)
+        await manager.handle_request(scope, receive, keep)
+    return answered
 
 
 def _caller(context: Any) -> str | None:
