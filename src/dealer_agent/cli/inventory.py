@@ -12,7 +12,7 @@ import typer
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from dealer_agent.cli.command import as_typer_command, command
+from dealer_agent.cli.command import command
 from dealer_agent.cli.feeds import feed_named
 from dealer_agent.cli.open_dealer import DEALER, FOLDER, DealerFolder, open_dealer
 from dealer_agent.cli.stock import list_, show
@@ -404,5 +404,5 @@ def _show_outcome(report: "ImportReport", dealer: Profile, *, dry_run: bool) -> 
         out.print("\nNothing was changed (--dry-run).")
 
 
-app.command("list")(as_typer_command(list_, DEALER))
-app.command("show")(as_typer_command(show, DEALER))
+command(app, "list", DEALER)(list_)
+command(app, "show", DEALER)(show)

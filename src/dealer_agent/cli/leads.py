@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from dealer_agent.callers.caller import read_identity
-from dealer_agent.cli.command import YesOption, as_typer_command, command, newest, wrong_use
+from dealer_agent.cli.command import YesOption, command, newest, wrong_use
 from dealer_agent.cli.customer_data import (
     EmailOption,
     LeadArgument,
@@ -367,11 +367,11 @@ def _tell_when_final(dealer: OpenDealer) -> None:
     )
 
 
-app.command("quarantined")(as_typer_command(quarantined, CUSTOMERS))
-app.command("release")(as_typer_command(release, CUSTOMERS))
-app.command("refuse")(as_typer_command(refuse, CUSTOMERS))
-app.command("mark")(as_typer_command(mark_lead, CUSTOMERS))
-app.command("export")(as_typer_command(export, CUSTOMERS))
+command(app, "quarantined", CUSTOMERS)(quarantined)
+command(app, "release", CUSTOMERS)(release)
+command(app, "refuse", CUSTOMERS)(refuse)
+command(app, "mark", CUSTOMERS)(mark_lead)
+command(app, "export", CUSTOMERS)(export)
 
 
 @command(app, "dispose", CUSTOMERS)
