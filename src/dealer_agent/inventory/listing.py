@@ -200,6 +200,14 @@ def _whole_numbers(vehicle: Vehicle) -> Vehicle:
 _VEHICLE = msgspec.json.Decoder(Vehicle)
 
 
+class _Identified(Struct, gc=False):
+    vehicle_id: str
+
+
+LISTING_ID = msgspec.json.Decoder(_Identified)
+"""Reads only the `vehicle_id` of a listing."""
+
+
 class Listing:
     """A unit in stock. `json` is the listing as responses contain it.
 

@@ -23,6 +23,7 @@ from msgspec import UNSET, Struct
 from dealer_agent.callers.caller import token_id_of
 from dealer_agent.inventory.asked_for import asked_for, has_price
 from dealer_agent.inventory.catalogue import Catalogue
+from dealer_agent.inventory.listing import LISTING_ID
 from dealer_agent.protocol.requests import Filters
 from dealer_agent.protocol.response_bodies import SkillResult
 from dealer_agent.protocol.responses import LeadStatus
@@ -187,11 +188,6 @@ Day = tuple[str, date]
 """A dealer's id, and a day of its time zone."""
 
 
-class _Vehicle(Struct, gc=False):
-    vehicle_id: str
-
-
-_vehicle = msgspec.json.Decoder(_Vehicle)
 _NO_RESULT = b'{"total":0,'
 
 
@@ -274,7 +270,7 @@ class Counting:
                 catalogue = catalogues[counted.dealer_id]
                 for payload, data in counted.kept[:share]:
                     if not isinstance(payload, InventorySearchRequest):
-                        tally.add("viewed", [_vehicle.decode(data).vehicle_id])
+                        tally.add("viewed", [LISTING_ID.decode(data).vehicle_id])
                         continue
                     filters = Filters() if payload.filters is UNSET else payload.filters
                     _count_search(tally, filters, catalogue, found_nothing=data.startswith(_NO_RESULT))

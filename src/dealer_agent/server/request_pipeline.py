@@ -11,11 +11,11 @@ from datetime import UTC, datetime
 from functools import partial
 from time import perf_counter
 
-import msgspec
 from msgspec import UNSET, Struct
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
+from dealer_agent.inventory.listing import LISTING_ID
 from dealer_agent.protocol.errors import AuthRequired, ContactConsentRequired, InvalidConsent, LeadNotFound
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.offers import OFFERS_EXTENSION
@@ -180,17 +180,13 @@ def _read(incoming: IncomingRequest) -> SkillResult:
     return result
 
 
-class _Identified(Struct):
-    vehicle_id: str
-
-
 async def _read_with_hold(incoming: IncomingRequest) -> HttpResponse:
     """The response of inventory.vehicle, with the end of a hold of the vehicle (docs/protocol.md#offer-held)."""
     # The stock may be another one after the wait.
     revision, desk = incoming.service.dealer.revision, incoming.service.dealer.desk
     result = _read(incoming)
     assert desk is not None, "the dealer has the offers extension"
-    vehicle_id = msgspec.json.decode(result.data, type=_Identified).vehicle_id
+    vehicle_id = LISTING_ID.decode(result.data).vehicle_id
     held_until = await desk.held_until(vehicle_id, datetime.now(UTC), _seconds_left(incoming))
     if held_until is None:
         return _recorded(incoming, result, revision)

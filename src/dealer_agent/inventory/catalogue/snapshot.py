@@ -21,7 +21,7 @@ from dealer_agent.inventory.catalogue.lookup import Lookup, Text
 from dealer_agent.inventory.catalogue.snapshot_builder import FILTERED, write_snapshot
 from dealer_agent.inventory.catalogue.sort_orders import Order, page_by_score, page_of, page_of_few
 from dealer_agent.inventory.catalogue.text_search import Scores, TextIndex
-from dealer_agent.inventory.listing import Listing, RemovedUnit
+from dealer_agent.inventory.listing import LISTING_ID, Listing, RemovedUnit
 from dealer_agent.protocol.errors import VehicleNotFound, VehicleUnavailable
 from dealer_agent.protocol.requests import SORT_FIELDS, Filters, Sort
 from dealer_agent.protocol.responses import Facets
@@ -50,13 +50,6 @@ class PriceMisses(NamedTuple):
     outside: int
     no_price_ids: list[str]
     outside_ids: list[str]
-
-
-class _Identified(Struct, gc=False):
-    vehicle_id: str
-
-
-_vehicle_id = msgspec.json.Decoder(_Identified)
 
 
 class Catalogue:
@@ -151,7 +144,7 @@ class Catalogue:
         return self._json.having(rows)
 
     def _ids(self, rows: Rows) -> list[str]:
-        return [_vehicle_id.decode(listing).vehicle_id for listing in self._json.having(rows.tolist())]
+        return [LISTING_ID.decode(listing).vehicle_id for listing in self._json.having(rows.tolist())]
 
     def find(self, vin: Text = UNSET, stock: Text = UNSET, vehicle_id: Text = UNSET) -> Listing | RemovedUnit | None:
         """The unit of the first identifier that matches: in stock, else removed."""
