@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Generator, Mapping
 from datetime import datetime
-from types import TracebackType
 from typing import Any, Self, Unpack
 
 import anyio
@@ -174,9 +173,7 @@ class DealerAgent:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     async def aclose(self) -> None:
