@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from msgspec import UNSET, to_builtins
 
-from dealer_agent.cli.command import FolderOption, command
+from dealer_agent.cli.command import FolderOption, command, newest
 from dealer_agent.cli.open_dealer import DEALER
 from dealer_agent.cli.tables import Columns, Table
 from dealer_agent.cli.terminal import counted, fail, limited, out, plain, section
@@ -27,7 +27,6 @@ from dealer_agent.storage.stock.feeds import FEED, FeedState, list_files, put_fe
 app = typer.Typer(no_args_is_help=True)
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The name of a feed, from `feeds list`.")]
-LimitOption = Annotated[int, typer.Option(min=1, max=1000, help="How many, newest first.")]
 REFUSED = (
     "A refused file changes nothing. Correct the export, or write a renamed column under [feeds.columns]. If the file"
     " is right, type: dealer-agent inventory import {folder}/NAME/refused/FILE --feed NAME. It is refused again, and"
@@ -69,7 +68,7 @@ def show(dealer: OpenDealer, name: NameArgument) -> list[dict[str, Any]]:
 def files(
     dealer: OpenDealer,
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Only the files of this feed.")] = None,
-    limit: LimitOption = 20,
+    limit: Annotated[int, newest(1000)] = 20,
 ) -> Table:
     """List the files of the feeds: when each arrived, its result, and why it was refused."""
     if name is not None:

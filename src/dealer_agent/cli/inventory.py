@@ -12,7 +12,7 @@ import typer
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from dealer_agent.cli.command import command
+from dealer_agent.cli.command import command, newest
 from dealer_agent.cli.feeds import feed_named
 from dealer_agent.cli.open_dealer import DEALER, FOLDER, DealerFolder, open_dealer
 from dealer_agent.cli.stock import list_, show
@@ -214,10 +214,7 @@ def _how(dealer: OpenDealer, file: Path, feed_name: str | None, rooftops: list[s
 
 
 @command(app, "history", DEALER)
-def history(
-    dealer: OpenDealer,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many, newest first.")] = 20,
-) -> Table:
+def history(dealer: OpenDealer, limit: Annotated[int, newest(1000)] = 20) -> Table:
     """List the imports: when, from which file, what each changed, and why one was refused."""
     with dealer.read() as tx:
         imports = limited(import_history(tx, limit + 1), limit)
