@@ -111,6 +111,13 @@ def read_identity(text: str) -> str:
     return text
 
 
+def read_sender(text: str | None) -> str | None:
+    """As `read_identity`, but empty for `anonymous`, as the table of leads has it. None is any sender."""
+    if text is None or text == "anonymous":
+        return text and ""
+    return read_identity(text)
+
+
 def canonical_origin(address: str) -> str:
     """The origin of an https address: the host in lower case, and the port if it is not 443. Raises ValueError."""
     try:

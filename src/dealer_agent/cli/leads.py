@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from dealer_agent.callers.caller import read_identity
-from dealer_agent.cli.command import YesOption, command, newest, wrong_use
+from dealer_agent.callers.caller import read_sender
+from dealer_agent.cli.command import YesOption, checked_by, command, newest
 from dealer_agent.cli.customer_data import (
     EmailOption,
     LeadArgument,
@@ -71,14 +71,6 @@ from dealer_agent.storage.transaction import Transaction
 app = typer.Typer(no_args_is_help=True)
 
 
-def _caller(agent: str | None) -> str | None:
-    """The identity of an agent as the table of leads has it: empty for anonymous senders."""
-    if agent is None or agent == "anonymous":
-        return agent and ""
-    with wrong_use():
-        return read_identity(agent)
-
-
 @command(app, "list", CUSTOMERS)
 def list_(
     dealer: OpenDealer,
@@ -104,7 +96,7 @@ def list_(
         str | None,
         typer.Option(
             metavar="AGENT",
-            callback=_caller,
+            callback=checked_by(read_sender),
             help="Only leads of this agent: its identity as `agents list` shows it, or `anonymous`.",
         ),
     ] = None,

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, get_args
 from msgspec import UNSET
 from starlette.responses import Response
 
-from dealer_agent.callers.caller import read_identity
+from dealer_agent.callers.caller import read_sender
 from dealer_agent.console.acts import Act
 from dealer_agent.console.pages import holds
 from dealer_agent.console.pages.lead_rows import NO_LEAD, ON_A_PAGE, require_lead, rooftops_of, rows_of, write
@@ -127,10 +127,8 @@ def filter_of(request: ConsoleRequest, chosen: Mapping[str, str]) -> LeadFilter:
 
 
 def _caller(agent: str | None) -> str | None:
-    if agent is None or agent == "anonymous":
-        return agent and ""
     try:
-        return read_identity(agent)
+        return read_sender(agent)
     except ValueError as problem:
         refuse(f"{str(problem).rstrip('.')}.")
 
