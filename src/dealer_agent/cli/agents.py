@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from dealer_agent.callers.policy import CLASSES, MOST_LEADS_A_DAY, Policy
-from dealer_agent.cli.command import command, wrong_use
+from dealer_agent.cli.command import checked_by, command, wrong_use
 from dealer_agent.cli.customer_data import actor
 from dealer_agent.cli.open_dealer import OWNER, Owner
 from dealer_agent.cli.tables import Columns, Table
@@ -52,11 +52,6 @@ def _reason(text: str) -> str:
     return text
 
 
-def _skills(skills: list[str]) -> list[str]:
-    with wrong_use():
-        return [read_skill(skill) for skill in skills]
-
-
 def _rates(rates: list[str]) -> list[str]:
     """Checks the values of `--rate`, and returns them unchanged. Raises BadParameter with advice."""
     for each in rates:
@@ -75,7 +70,11 @@ ReasonOption = Annotated[
 ]
 SkillOption = Annotated[
     list[str],
-    typer.Option("--skill", callback=_skills, help="A skill that it may use. Repeat it for several. Default: all."),
+    typer.Option(
+        "--skill",
+        callback=checked_by(lambda skills: list(map(read_skill, skills))),
+        help="A skill that it may use. Repeat it for several. Default: all.",
+    ),
 ]
 RateOption = Annotated[
     list[str],
@@ -170,7 +169,8 @@ def show(owner: Owner, agent: AgentArgument) -> dict[str, Any]:
     shown = {name: value for name, value in document.items() if name not in ("agent", "history") and value != {}}
     section(f"Agent {agent}", shown)
     for change in document["history"]:
-        section(f"Changed {change['at']:%Y-%m-%d %H:%M} by {change['by']}", _without_time(change))
+        facts = {name: value for name, value in change.items() if name not in ("at", "by")}
+        section(f"Changed {change['at']:%Y-%m-%d %H:%M} by {change['by']}", facts)
     out.print("\nTo change it:")
     for words in ("allow AGENT", "limit AGENT --leads-a-day 10", "quarantine AGENT", "block AGENT", "forget AGENT"):
         out.print(plain(pasted(f"  dealer-agent agents {words.replace('AGENT', shlex.quote(agent))}")))
@@ -260,10 +260,6 @@ def _change_document(owner: Owner, change: tuple[PolicyScope, PolicyChange]) -> 
         **policy,
         "reason": entry.reason or None,
     }
-
-
-def _without_time(change: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in change.items() if name not in ("at", "by")}
 
 
 def _of(owner: Owner) -> PolicyOwner:

@@ -227,7 +227,9 @@ def _session(
     `context.obj` is the URL of the dealer: the callback of the group `ask` has set it. A session has nothing to close,
     but `CommandTarget.open` must return a context manager.
     """
-    given = msgspec.to_builtins({name: value for name, value in members.items() if _is_given(value)})
+    # 0 and the empty text are values.
+    chosen = {name: value for name, value in members.items() if value is not None and value != []}
+    given = msgspec.to_builtins(chosen)
     return nullcontext(AskSession(context.obj, given, token, read_signer(sign, origin), wire, binding))
 
 
@@ -241,11 +243,6 @@ def _search(**options: Any) -> nullcontext[AskSession]:
         name = path.rstrip("`").partition("[")[0]
         raise typer.BadParameter(reason, param_hint=f"--{_dashed(name)}") from None
     return session
-
-
-def _is_given(value: object) -> bool:
-    """Whether an option was given: 0 and the empty text are values."""
-    return value is not None and value != []
 
 
 _FILTERS: Final = {name: _meaning(name) for name in Filters.__struct_fields__}

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import sys
-from datetime import datetime
 from functools import partial
 from getpass import getpass
 from pathlib import Path
@@ -22,7 +21,7 @@ from dealer_agent.encryption.passwords import check_new_password, hash_password
 from dealer_agent.open_installation import OpenDealer
 from dealer_agent.operations.feed_states import state_word, states_of_feeds, warned_feeds
 from dealer_agent.storage.jobs import Job, JobKey
-from dealer_agent.storage.stock.feeds import FEED, FeedState, list_files, put_feeds
+from dealer_agent.storage.stock.feeds import FEED, list_files, put_feeds
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -165,15 +164,10 @@ def feed_named(dealer: OpenDealer, name: str, option: str = "NAME") -> FeedSetti
     return feeds[name]
 
 
-def _next_fetch(state: FeedState) -> datetime | None:
-    """When files are fetched next; None for a feed whose files are uploaded."""
-    return None if state.source == "upload" else state.next_at
-
-
 _NEWEST: Columns = {
     "Newest file": "new_at",
     "Imported": "imported_at",
-    "Next": _next_fetch,
+    "Next": lambda state: None if state.source == "upload" else state.next_at,
     "Waiting": "waiting",
     "Problem": "problem",
 }

@@ -121,7 +121,7 @@ def read_card(body: bytes, url: str, binding: Binding | None, origins: Collectio
         document = msgspec.json.decode(body)
         card = msgspec.convert(camel_case(document), _Card)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
-        raise NotADealerAgent(f"{url} is not an agent card: {_short(error)}") from None
+        raise NotADealerAgent(f"{url} is not an agent card: {str(error)[:200] or type(error).__name__}") from None
     skills = frozenset(skill.id for skill in card.skills) & SKILL_BY_ID.keys()
     if not skills:
         raise NotADealerAgent(f"The agent at {url} offers no skill of a dealer agent, such as {SKILLS[0].id}.")
@@ -237,7 +237,3 @@ def camel_case(node: Any) -> Any:
     if isinstance(node, list):
         return [camel_case(item) for item in node]
     return node
-
-
-def _short(error: Exception) -> str:
-    return str(error)[:200] or type(error).__name__

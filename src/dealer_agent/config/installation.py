@@ -147,7 +147,8 @@ class Installation:
         """
         name = "dealer.toml"
         data = read_toml(name, text, CheckedDealerFile)
-        file = msgspec.convert(self._with_inherited(data), DealerFile)
+        inherited = {name: values | data.get(name, {}) for name, values in self.inherited.items()}
+        file = msgspec.convert(data | inherited, DealerFile)
         found = [
             *_address_problems(data),
             *_keys_of_installation(data),
@@ -168,9 +169,6 @@ class Installation:
 
     def _address(self, dealer_id: str, hosts: Sequence[str]) -> tuple[str, str]:
         return (f"https://{hosts[0]}", "") if hosts else (self.public_url, f"/d/{dealer_id}")
-
-    def _with_inherited(self, data: dict[str, Any]) -> dict[str, Any]:
-        return data | {name: values | data.get(name, {}) for name, values in self.inherited.items()}
 
 
 def is_installation(folder: Path) -> bool:

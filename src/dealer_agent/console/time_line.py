@@ -63,11 +63,8 @@ def time_line(dealer: OpenDealer, whole: WholeLead, sees: Callable[[str | None],
         *map(_delivery, whole.deliveries),
         *(Entry(note.at, f"Note of {note.written_by}", _shown(note.text or "erased")) for note in whole.notes),
     ]
-    return [entry._replace(at=clock(entry.at) or entry.at) for entry in sorted(entries, key=_at, reverse=True)]
-
-
-def _at(entry: Entry) -> datetime:
-    return entry.at
+    entries.sort(key=lambda entry: entry.at, reverse=True)
+    return [entry._replace(at=clock(entry.at) or entry.at) for entry in entries]
 
 
 def _shown(*texts: str | None) -> tuple[str, ...]:

@@ -36,7 +36,8 @@ def asked_for(filters: Filters, catalogue: Catalogue | None) -> AskedValues:
     """The words of a filter block. Without the catalogue, words of the stock are OTHER."""
 
     def words(field: str, texts: Iterable[str]) -> set[str]:
-        return {_word(field, text, catalogue) for text in list(texts)[:MOST_VALUES]}
+        chosen = list(texts)[:MOST_VALUES]
+        return {find_canonical(field, text) or _stocked(field, text, catalogue) or OTHER for text in chosen}
 
     make, body = words("make", filters.make or ()), words("body", filters.body or ())
     if filters.query:
@@ -76,10 +77,6 @@ def price_band(filters: Filters) -> list[str]:
 def has_price(filters: Filters) -> bool:
     """Whether a search has a price limit."""
     return filters.price_min is not UNSET or filters.price_max is not UNSET
-
-
-def _word(field: str, text: str, catalogue: Catalogue | None) -> str:
-    return find_canonical(field, text) or _stocked(field, text, catalogue) or OTHER
 
 
 def _model(makes: set[str], text: str, catalogue: Catalogue | None) -> str:

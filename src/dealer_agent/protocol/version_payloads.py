@@ -191,7 +191,7 @@ def response_data(version: PublishedVersion, skill: Skill, data: bytes) -> bytes
             break
         paths = {path for error in validator.iter_errors(value) for path in _defects(error)}
         # Backwards, so that a path is still right when its value is removed.
-        for path in sorted(paths, key=_order, reverse=True):
+        for path in sorted(paths, key=lambda path: [(isinstance(step, int), step) for step in path], reverse=True):
             _remove(value, path)
     return msgspec.json.encode(value)
 
@@ -253,10 +253,6 @@ def _defects(error: jsonschema_rs.ValidationError) -> list[Path]:
         if isinstance(path[depth], int):
             return [path[: depth + 1] if path[depth - 1] == "photos" else path[:depth]]
     return [path]
-
-
-def _order(path: Path) -> list[tuple[bool, str | int]]:
-    return [(isinstance(step, int), step) for step in path]
 
 
 def _remove(value: Any, path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from typing import Any, ClassVar
 from zoneinfo import ZoneInfo
 
@@ -269,14 +269,11 @@ class Dmc12Call:
 
     def _record(self, vehicle: Vehicle) -> Json:
         rooftop = self._rooftop(vehicle)
-        return record_of(vehicle, str(rooftop.store_code), _today(rooftop))
+        today = datetime.now(ZoneInfo(rooftop.timezone)).date()
+        return record_of(vehicle, str(rooftop.store_code), today)
 
     def _rooftop(self, vehicle: Vehicle) -> DealerRooftop:
         return rooftop_of(self._service.settings.dealer, vehicle)
-
-
-def _today(rooftop: DealerRooftop) -> date:
-    return datetime.now(ZoneInfo(rooftop.timezone)).date()
 
 
 def _id_of(token: str, code: str) -> str:

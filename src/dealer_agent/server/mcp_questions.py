@@ -169,11 +169,12 @@ class Questions:
             request["params"]["requestState"] = result["requestState"]
             waiting = WaitingCall(new_ulid(), session.id, until.timestamp(), request, message["id"])
             seals = Seals(service)
+            params = result["inputRequests"][_CONSENT]["params"]
             question = {
                 "jsonrpc": "2.0",
                 "id": seals.seal(_QUESTION, until, [waiting.question_id, session.id, waiting.expires_at]),
                 "method": "elicitation/create",
-                "params": _shown(result["inputRequests"][_CONSENT]["params"]),
+                "params": {name: params[name] for name in ("message", "requestedSchema")},
             }
             event_id = seals.seal(_STREAM, until, list(waiting))
             head = f"id: {event_id}\nretry: {RETRY_MILLISECONDS}\n" if len(event_id) <= LONGEST_EVENT_ID else ""
@@ -285,10 +286,6 @@ def _of_older_revision(response: Json) -> Json:
         shown = {name: value for name, value in response["result"].items() if name not in ("resultType", "_meta")}
         return response | {"result": shown}
     return response
-
-
-def _shown(params: Json) -> Json:
-    return {name: params[name] for name in ("message", "requestedSchema")}
 
 
 def _not_sent(call_id: object, words: str) -> Json:
