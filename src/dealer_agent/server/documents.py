@@ -129,7 +129,7 @@ def listed_cards(service: Service) -> list[ListedCard]:
     ]
 
 
-def _require_mcp(service: Service) -> None:
+def require_mcp(service: Service) -> None:
     """Raises HTTPException if the dealer has switched MCP off."""
     if not service.settings.mcp.enabled:
         raise HTTPException(404)
@@ -159,14 +159,14 @@ def catalog_document(service: Service) -> Document:
 
 def mcp_card_document(service: Service) -> Document:
     """The MCP server card. Raises HTTPException without MCP."""
-    _require_mcp(service)
+    require_mcp(service)
     card = discovery.mcp_server_card(service.card, service.dealer_id)
     return _dated(service, json_document(card, discovery.MCP_CARD_TYPE))
 
 
 def mcp_server_document(service: Service) -> Document:
     """The MCP server in the format of the MCP registry. Raises HTTPException without MCP."""
-    _require_mcp(service)
+    require_mcp(service)
     return _dated(service, json_document(discovery.mcp_server_json(service.card, service.dealer_id)))
 
 

@@ -34,6 +34,7 @@ from starlette.types import Message, Receive, Scope, Send
 from dealer_agent import __version__
 from dealer_agent.apidocs.discovery import MCP_PATH, mcp_server_name
 from dealer_agent.apidocs.openapi import server_root
+from dealer_agent.dealers.profile_checks import is_this_machine
 from dealer_agent.http_signatures.content_digest import content_digest
 from dealer_agent.inventory.listing import Listing
 from dealer_agent.leads.consent import consent_terms
@@ -55,6 +56,7 @@ from dealer_agent.protocol.skill import (
 )
 from dealer_agent.server.bindings import MCP, Binding
 from dealer_agent.server.body import JSON, ClientGoneError, cost_of, read_body
+from dealer_agent.server.documents import require_mcp
 from dealer_agent.server.guards import CALLER_GUARDS, IncomingRequest, check_digest, pass_guards, skill_refusal
 from dealer_agent.server.log import code_positions
 from dealer_agent.server.mcp_questions import (
@@ -107,8 +109,7 @@ class McpEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one MCP request (ASGI). Raises ProtocolError before the response begins."""
         service: Service = scope["service"]
-        if not service.settings.mcp.enabled:
-            raise HTTPException(404)
+        require_mcp(service)
         fields = dict(scope["headers"])
         resumes = scope["method"] == "GET" and b"last-event-id" in fields
         if scope["method"] != "POST" and not resumes:
@@ -427,7 +428,7 @@ def wrong_host_or_origin(service: Service, scope: Scope, origin: bytes | None) -
     # `public` is `public_url`. Without it, behind a trusted TLS proxy, it is the Host that the client sent. That is
     # safe: a page on a rebound name cannot reach the proxy, because the proxy has no certificate for the name.
     public = urlsplit(at_public_address(service, scope).card.http_json_url)
-    is_local = _is_loopback(name)
+    is_local = is_this_machine(name)
     # A name can be rebound to this machine. An IP address cannot.
     installation = urlsplit(addresses.public_url).hostname
     is_allowed = is_local or _is_address(name) or name in {public.hostname, installation, *mcp.allowed_hosts}
@@ -442,7 +443,7 @@ def wrong_host_or_origin(service: Service, scope: Scope, origin: bytes | None) -
     if page in {f"{public.scheme}://{public.netloc}", *mcp.allowed_origins}:
         return None
     scheme, _, rest = page.partition("://")
-    if is_local and scheme in ("http", "https") and _is_loopback(host_name(rest)):
+    if is_local and scheme in ("http", "https") and is_this_machine(host_name(rest)):
         return None
     return json_rpc_error(
         403, "Pages of the origin in the Origin header may not call. Name it in allowed_origins of [mcp]."
@@ -455,12 +456,6 @@ def _is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _is_loopback(name: str) -> bool:
-    if not _is_address(name):
-        return name == "localhost"
-    return ip_address(name.removeprefix("[").removesuffix("]")).is_loopback
 
 
 def json_rpc_error(

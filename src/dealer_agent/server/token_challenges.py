@@ -5,14 +5,13 @@ The metadata is that of RFC 9728, and the header that of RFC 6750.
 
 from urllib.parse import urlsplit
 
-from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
 from dealer_agent.apidocs.components import Json
 from dealer_agent.apidocs.discovery import MCP_PATH
 from dealer_agent.protocol.errors import AuthRequired, Forbidden
 from dealer_agent.protocol.well_known import PROTECTED_RESOURCE_PATH
-from dealer_agent.server.documents import Document, json_document
+from dealer_agent.server.documents import Document, json_document, require_mcp
 from dealer_agent.server.served_dealers import at_public_address
 from dealer_agent.server.service import Service
 
@@ -66,8 +65,7 @@ def resource_document(service: Service) -> Document:
 
 def mcp_resource_document(service: Service) -> Document:
     """The metadata of a dealer's MCP server. Raises HTTPException without MCP."""
-    if not service.settings.mcp.enabled:
-        raise HTTPException(404)
+    require_mcp(service)
     return json_document(resource_metadata(service, MCP_PATH))
 
 
