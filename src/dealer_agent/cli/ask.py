@@ -22,7 +22,7 @@ from dealer_agent.cli.ask_session import (
     Exit,
     show_words,
 )
-from dealer_agent.cli.command import CommandTarget, command
+from dealer_agent.cli.command import CommandTarget, command, wrong_use
 from dealer_agent.cli.quote_table import amount, quote_table, vehicle_name
 from dealer_agent.cli.tables import Columns, Table
 from dealer_agent.cli.terminal import counted, err, fail, out, plain
@@ -52,10 +52,8 @@ app = typer.Typer(no_args_is_help=True, epilog=EXIT_CODES)
 
 
 def _url(text: str) -> str:
-    try:
+    with wrong_use(error=NotADealerAgent):
         web_address(text)
-    except NotADealerAgent as error:
-        raise typer.BadParameter(plain(str(error))) from None
     return text
 
 

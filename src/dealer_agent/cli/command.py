@@ -15,7 +15,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from dealer_agent.cli.tables import Table
-from dealer_agent.cli.terminal import out, print_json, works_in
+from dealer_agent.cli.terminal import out, plain, print_json, works_in
 
 Given = TypeVar("Given")
 Checked = TypeVar("Checked")
@@ -46,7 +46,7 @@ def wrong_use(
     try:
         yield
     except error as problem:
-        raise typer.BadParameter(str(problem), param_hint=option) from None
+        raise typer.BadParameter(plain(str(problem)), param_hint=option) from None
 
 
 def checked_by(reader: Callable[[Given], Checked]) -> Callable[[Given], Checked]:

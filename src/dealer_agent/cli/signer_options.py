@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from dealer_agent.cli.terminal import plain
+from dealer_agent.cli.command import wrong_use
 from dealer_agent.client.errors import InvalidRequest
 from dealer_agent.client.signing import Signer
 
@@ -29,7 +29,5 @@ def read_signer(key: Path | None, origin: str | None) -> Signer | None:
         return None
     if key is None or origin is None:
         raise typer.BadParameter("--sign KEY and --as ORIGIN go together.")
-    try:
+    with wrong_use(error=InvalidRequest):
         return Signer.from_file(key, origin)
-    except InvalidRequest as error:
-        raise typer.BadParameter(plain(str(error))) from None
