@@ -52,13 +52,14 @@ def test_a_dealer_that_arrives_beside_a_flood_is_next_after_one_of_its_items() -
     assert [turns.take()[0] for _ in range(3)] == ["flood", "late", "flood"]
 
 
-def test_items_that_are_put_first_come_before_all_others_in_their_order() -> None:
+def test_an_item_that_is_put_first_comes_before_all_others() -> None:
     turns = filled(["a", "b", "b"])
-    turns.put_first("b", [7, 8])
+    turns.put_first("b", 7)
+    assert (turns.size, turns.next_dealers(1)) == (4, ["b"])
     assert turns.take_all("a") == filled(["a"]).take_all("a")
-    assert [number for _, number in taken(turns)] == [7, 8, 1, 2]
-    turns.put_first("c", [])
-    assert (turns.size, turns.dealers) == (0, 0)
+    assert [number for _, number in taken(turns)] == [7, 1, 2]
+    turns.put_first("c", 8)
+    assert (turns.size, turns.dealers) == (1, 1)
 
 
 def test_the_dealers_of_the_last_call_wait_while_others_have_items() -> None:
@@ -68,7 +69,7 @@ def test_the_dealers_of_the_last_call_wait_while_others_have_items() -> None:
         turns.add(dealer_id, number)
     assert turns.next_dealers(4) == ["a", "b", "c", "d"]
     assert turns.next_dealers(4) == ["flood", "e"]
-    turns.put_first("e", [7])
+    turns.put_first("e", 7)
     assert turns.next_dealers(1) == ["e"]
 
 

@@ -40,26 +40,24 @@ def alert_kinds(opened: OpenInstallation, watch: Watch | None) -> list[Kind]:
         """The watch of a dealer id, or of ALL_DEALERS, which means the operator."""
         return watch if owner == opened.owner else watch_of_dealer(opened.settings_of(owner))
 
-    return AlertJobs(opened.store, find_watch, opened.count, LONGEST_CHECK_WAIT).kinds
+    return AlertJobs(opened.store, find_watch, opened.count).kinds
 
 
 @dataclass(frozen=True)
 class AlertJobs:
     """The alerts of the dealers of a process. `find_watch` makes the watch of an owner; None without receivers.
 
-    It raises StorageError and SettingsError. `longest_wait` is longer than the time from one check to the next: a
-    check that is due later was stored while the clock was wrong.
+    It raises StorageError and SettingsError.
     """
 
     store: Store
     find_watch: Callable[[str], Watch | None]
     count_dealers: Callable[[], int] = lambda: 1
-    longest_wait: timedelta = timedelta(seconds=2 * CHECK_SECONDS)
 
     @property
     def kinds(self) -> list[Kind]:
         """The kinds of jobs."""
-        check = Kind(ALERT_CHECK, self._check, longest_wait=self.longest_wait, at_once=20, is_recurring=True)
+        check = Kind(ALERT_CHECK, self._check, longest_wait=LONGEST_CHECK_WAIT, at_once=20, is_recurring=True)
         return [check, *(self._messages(receiver, name) for receiver, name in MESSAGE_KINDS.items())]
 
     async def _check(self, job: Job) -> Next:
@@ -78,7 +76,6 @@ class AlertJobs:
         return Next(job.now + timedelta(seconds=seconds), has_new_jobs=has_messages)
 
     def _messages(self, receiver: Receiver, name: str) -> Kind:
-        """The kind of jobs that send messages to one kind of receiver."""
 
         async def send(job: Job) -> Next:
             watch = await asyncio.to_thread(self.find_watch, job.dealer_id)

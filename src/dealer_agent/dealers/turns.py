@@ -1,7 +1,6 @@
 """A queue that serves dealers in turn, so that one dealer's flood does not hold up the others. Pure."""
 
 from collections import OrderedDict, deque
-from collections.abc import Iterable
 from itertools import islice
 from typing import Generic, TypeVar
 
@@ -46,15 +45,12 @@ class Turns(Generic[Item]):
             items = self._waiting[dealer_id] = deque()
         items.append(item)
 
-    def put_first(self, dealer_id: str, items: Iterable[Item]) -> None:
-        """Adds items before the dealer's others, in their order. The dealer comes before all other dealers."""
+    def put_first(self, dealer_id: str, item: Item) -> None:
+        """Adds an item before the dealer's others. The dealer comes before all other dealers."""
         self._last.discard(dealer_id)
-        added = deque(items)
-        self.size += len(added)
-        added.extend(self._waiting.pop(dealer_id, ()))
-        if added:
-            self._waiting[dealer_id] = added
-            self._waiting.move_to_end(dealer_id, last=False)
+        self.size += 1
+        self._waiting.setdefault(dealer_id, deque()).appendleft(item)
+        self._waiting.move_to_end(dealer_id, last=False)
 
     def take(self, dealer_id: str | None = None) -> tuple[str, Item]:
         """Removes and returns the first item of a dealer, who then comes last; by default of the first dealer.

@@ -133,5 +133,4 @@ def _since(lead: StoredLead) -> datetime:
 
 
 def _was_known(lead: StoredLead) -> bool:
-    """Whether staff had the lead before it waited."""
     return lead.lead.received_at < _since(lead)

@@ -301,7 +301,8 @@ def check_feeds(examined: Examined) -> Iterator[DoctorFinding]:
         warned = warned_imports(tx)
     wrong = [state for state in states if state.problem is not None or state.is_late]
     for state in wrong:
-        arrived = "no file has arrived" if state.new_at is None else _newest(state.new_at, rooftops[0].timezone)
+        zone = rooftops[0].timezone
+        arrived = f"the newest file is of {local(state.new_at, zone)}" if state.new_at else "no file has arrived"
         says = f"{state.name}: {state.problem or arrived}"
         status: Status = "problem" if state.problem is not None else "warning"
         yield DoctorFinding(status, says, f"dealer-agent feeds show {state.name}")
@@ -329,10 +330,6 @@ def check_feeds(examined: Examined) -> Iterator[DoctorFinding]:
         yield DoctorFinding(
             "ok", f"imported {local(newest[0].at, rooftops[0].timezone)}, {age_words(age.total_seconds())} ago"
         )
-
-
-def _newest(at: datetime, zone: str) -> str:
-    return f"the newest file is of {local(at, zone)}"
 
 
 def check_replicas(examined: Examined) -> Iterator[DoctorFinding]:

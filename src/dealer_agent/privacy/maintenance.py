@@ -56,25 +56,19 @@ class Maintenance:
         `dispose` erases customers. `purge` deletes refusals, accesses, counts and the responses stored for idempotency
         keys. `prune_record` and `prune_replies` delete what is recorded of old stock and replies.
         """
-        settings, store = await asyncio.to_thread(self.opened.settings_of, job.dealer_id), self.opened.store
-        privacy, now = settings.dealer.privacy, job.now
-        await asyncio.to_thread(partial(purge, store, job.dealer_id, now=now, **purge_before(privacy, now)))
-        await asyncio.to_thread(
-            partial(
-                prune_record,
-                store,
-                job.dealer_id,
-                now=now,
-                keep_days=settings.record.keep_days,
-                remember_days=settings.dealer.policies.remember_sold_days,
-            )
-        )
-        await asyncio.to_thread(
-            partial(prune_replies, store, job.dealer_id, now=now, keep_days=settings.record.keep_days)
-        )
-        await asyncio.to_thread(delete_old_staged, settings.folder, now)
-        done = await asyncio.to_thread(partial(dispose, store, job.dealer_id, now=now, **erase_before(privacy, now)))
-        await asyncio.to_thread(self._delete_old_offers, job.dealer_id, now)
+        store, dealer_id, now = self.opened.store, job.dealer_id, job.now
+        settings = await asyncio.to_thread(self.opened.settings_of, dealer_id)
+        privacy, keep_days = settings.dealer.privacy, settings.record.keep_days
+        remember_days = settings.dealer.policies.remember_sold_days
+        for delete in (
+            partial(purge, store, dealer_id, now=now, **purge_before(privacy, now)),
+            partial(prune_record, store, dealer_id, now=now, keep_days=keep_days, remember_days=remember_days),
+            partial(prune_replies, store, dealer_id, now=now, keep_days=keep_days),
+            partial(delete_old_staged, settings.folder, now),
+        ):
+            await asyncio.to_thread(delete)
+        done = await asyncio.to_thread(partial(dispose, store, dealer_id, now=now, **erase_before(privacy, now)))
+        await asyncio.to_thread(self._delete_old_offers, dealer_id, now)
         if any(done):
             log.info("old customer data forgotten", leads=done.leads, consents=done.consents)
         return Next(now + maintenance_period(self.opened.count()))

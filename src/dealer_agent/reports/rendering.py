@@ -39,10 +39,6 @@ def render_mail(report: Report, sender: str, to: tuple[str, ...], at: datetime) 
     return mail.as_bytes()
 
 
-def _number(number: int) -> str:
-    return f"{number:,}"
-
-
 def _change(figure: Figure | ReportLine, before: str) -> str:
     """`1,204 in September`: the number of the month before."""
     return f"{figure.before:,} in {before.split()[0]}"
@@ -57,14 +53,6 @@ def _share(number: int, of: int) -> str:
 def _percent(number: int, of: int) -> str:
     """The width of a bar in CSS."""
     return f"{100 * number / of if of else 0:.1f}%"
-
-
-def _average(number: int, of: int) -> str:
-    return f"{number / of if of else 0:.1f}".removesuffix(".0")
-
-
-def _largest(lines: list[ReportLine]) -> int:
-    return max((line.number for line in lines), default=0)
 
 
 class _Bar(NamedTuple):
@@ -100,7 +88,6 @@ def _row(label: str, line: Figure | ReportLine, has_before: bool) -> str:
 
 @cache
 def _templates() -> Environment:
-    """The templates of the report, with their filters."""
     environment = Environment(
         loader=PackageLoader("dealer_agent.reports"),
         autoescape=select_autoescape(("html",)),
@@ -109,13 +96,13 @@ def _templates() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {
-        "number": _number,
+        "number": "{:,}".format,
         "paragraph": paragraph,
         "change": _change,
         "share": _share,
         "percent": _percent,
-        "average": _average,
-        "largest": _largest,
+        "average": lambda number, of: f"{number / of if of else 0:.1f}".removesuffix(".0"),
+        "largest": lambda lines: max((line.number for line in lines), default=0),
         "row": _row,
         "bars": _bars,
     }

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from datetime import date, datetime
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from msgspec import UNSET, Struct
 
@@ -291,18 +291,10 @@ class _Maker(NamedTuple):
     def searches(self) -> Searches:
         """The figures about searches."""
 
-        def count(name: SearchCount) -> Figure:
+        def count(name: str) -> Figure:
             return self.figure(lambda facts: facts.counts["searches"].get(name, 0))
 
-        return Searches(
-            all=self.requests(SEARCH, OK),
-            examined=count("examined"),
-            found_nothing=count("found_nothing"),
-            with_price=count("with_price"),
-            price_checked=count("price_checked"),
-            no_price_units=count("no_price_units"),
-            outside_price_units=count("outside_price_units"),
-        )
+        return Searches(all=self.requests(SEARCH, OK), **{name: count(name) for name in get_args(SearchCount)})
 
     def leads(self) -> Leads:
         """The figures about leads and visits: stored, repeated and refused leads, and what became of visits."""
@@ -359,7 +351,6 @@ def _by_code(facts: Facts, of: Callable[[str], bool]) -> dict[str, int]:
 
 
 def _by_agent(facts: Facts) -> dict[str, dict[str, int]]:
-    """The answered requests by agent and skill."""
     found: dict[str, dict[str, int]] = {}
     for item, number in facts.counts["agents"].items():
         agent, _, skill = item.rpartition(" ")
@@ -390,7 +381,6 @@ def default_month(tx: Transaction, profile: Profile, now: datetime) -> Month:
 
 
 def _read_facts(tx: Transaction, profile: Profile, month: Month) -> Facts:
-    """The stored counts, leads and visits of a month."""
     return Facts(
         sum_counts(tx, month.first_day, month.last_day),
         count_leads(tx, month.start(profile.timezone), month.end(profile.timezone)),

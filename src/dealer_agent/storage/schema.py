@@ -15,8 +15,6 @@ from sqlalchemy import BigInteger, Boolean, Integer, LargeBinary, String
 from dealer_agent.storage.columns import ExternalText, UtcTime, columns, dealer_table, sealed
 from dealer_agent.storage.columns import metadata as metadata
 from dealer_agent.storage.console import tables as _  # noqa: F401 - with them, `metadata` has all tables
-from dealer_agent.storage.offer_tables import holds as holds
-from dealer_agent.storage.offer_tables import quotes as quotes
 from dealer_agent.storage.stock import record_tables as _record_tables  # noqa: F401
 
 FIRST_SCHEMA_VERSION = "0024"
@@ -473,4 +471,24 @@ lead_notes = dealer_table(
     sealed("text"),
     key=("note_id",),
     of=leads,
+)
+
+# The quotes of `offer.quote`, with their signatures, and the holds of `offer.hold` (docs/protocol.md#offers,
+# `storage.offers`). A unique index allows one hold of a vehicle whose `ended_at` is not set.
+quotes = dealer_table(
+    "quotes",
+    columns(String, "quote_id"),
+    columns(ExternalText, "vehicle_id", "caller"),
+    columns(UtcTime, "created_at", "valid_until"),
+    columns(LargeBinary, "document"),
+    key=("quote_id",),
+)
+
+holds = dealer_table(
+    "holds",
+    columns(String, "hold_id", "quote_id", "status"),
+    columns(ExternalText, "vehicle_id", "caller", "ended_why"),
+    columns(LargeBinary, "key_hash", "request_hash"),
+    columns(UtcTime, "created_at", "expires_at", "ended_at"),
+    key=("hold_id",),
 )

@@ -13,7 +13,21 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Literal, NamedTuple
 
-from sqlalchemy import Executable, Integer, and_, bindparam, exists, func, insert, not_, or_, select, text, update
+from sqlalchemy import (
+    ColumnElement,
+    Executable,
+    Integer,
+    and_,
+    bindparam,
+    exists,
+    func,
+    insert,
+    not_,
+    or_,
+    select,
+    text,
+    update,
+)
 
 from dealer_agent.dealers.routing import Kind, NewDelivery
 from dealer_agent.protocol.ids import new_ulid
@@ -403,14 +417,8 @@ def retry_deliveries(
 
     Returns their number. Their age counts from now on. Each is sent with the same bytes under the same id.
     """
-    chosen = RETRY
-    if delivery_id is not None:
-        chosen = chosen.where(outbox.c.delivery_id == delivery_id)
-    if channel is not None:
-        chosen = chosen.where(outbox.c.channel == channel)
-    if lead_id is not None:
-        chosen = chosen.where(outbox.c.lead_id == lead_id)
-    count = tx.execute(chosen, {"at": tx.now}).rowcount
+    chosen = _matching(delivery_id=delivery_id, channel=channel, lead_id=lead_id)
+    count = tx.execute(RETRY.where(*chosen), {"at": tx.now}).rowcount
     if count:
         tx.execute(PUT_IN_ORDER)
     return count
@@ -430,10 +438,7 @@ def list_deliveries(
     lead_id: str | None = None,
 ) -> list[DeliveryRecord]:
     """Up to `limit` deliveries with this state, channel and lead, newest first. None matches all."""
-    chosen = READ_DELIVERIES
-    for column, value in ((outbox.c.state, state), (outbox.c.channel, channel), (outbox.c.lead_id, lead_id)):
-        if value is not None:
-            chosen = chosen.where(column == value)
+    chosen = READ_DELIVERIES.where(*_matching(state=state, channel=channel, lead_id=lead_id))
     newest_first = chosen.order_by(outbox.c.created_at.desc(), outbox.c.delivery_id.desc()).limit(limit)
     return [DeliveryRecord(*row) for row in tx.execute(newest_first)]
 
@@ -450,6 +455,11 @@ def unsent_deliveries(tx: Transaction, before: datetime | None = None) -> list[U
     """
     rows = tx.execute(COUNT_UNSENT) if before is None else tx.execute(COUNT_LONG_UNSENT, {"before": before})
     return [UnsentDeliveries(*row) for row in rows]
+
+
+def _matching(**values: str | None) -> list[ColumnElement[bool]]:
+    """The conditions that columns have these values. None matches all."""
+    return [outbox.c[name] == value for name, value in values.items() if value is not None]
 
 
 def _settle(

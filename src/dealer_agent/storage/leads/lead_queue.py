@@ -101,7 +101,7 @@ class LeadQueue:
                     blocked.writes.append(write)
                 return
             if first:
-                self._ready.put_first(dealer_id, [write])
+                self._ready.put_first(dealer_id, write)
             else:
                 self._ready.add(dealer_id, write)
             self._changed.notify()

@@ -99,7 +99,7 @@ class Prepared:
         """
         rows = _collected(tx.connection)
         if rows is not None:
-            if keys and rows.are_absent(keys):
+            if keys and rows.absent.issuperset(keys):
                 return []
             if rows.may_be_found(self.tables, keys):
                 rows.write()
@@ -156,7 +156,6 @@ class Prepared:
         return compiled
 
     def _compile(self, dialect: Dialect) -> _Compiled:
-        """The SQL of a statement, with what converts its parameters and columns."""
         compiled: Any = self.statement.compile(dialect=dialect)
         columns = self.statement.selected_columns if isinstance(self.statement, Select) else ()
         # A parameter that a statement uses twice is in `bind_names` twice.
@@ -175,7 +174,6 @@ class Prepared:
 
 
 def _named(columns: list[str]) -> Callable[[Iterable[Any]], Any]:
-    """A function that makes a named tuple of a row."""
     if not columns:
         return tuple
     row: Any = namedtuple("row", columns, rename=True)  # type: ignore[misc]  # The statement names the columns.
@@ -291,7 +289,7 @@ def look_for(tx: Transaction, sought: Sought) -> None:
         absent.update(keys)
     if reads:
         absent.difference_update(key for result in read_all(tx, reads) for (key,) in result)
-        rows.note_absent(absent)
+        rows.absent |= absent
 
 
 class CollectedRows:
@@ -300,23 +298,10 @@ class CollectedRows:
     def __init__(self, connection: Connection) -> None:
         self.touched = 0
         self.connection = connection
-        self._absent: set[bytes] = set()
+        self.absent: set[bytes] = set()
+        """Keys that no row has (`look_for`). A key is a hash of a value with its dealer and its use, so those of
+        several dealers do not meet."""
         self.discard()
-
-    def note_absent(self, keys: Iterable[bytes]) -> None:
-        """Notes that no row has any of these keys. The caller holds the lock of their dealer.
-
-        A key is a hash of a value with its dealer and its use, so those of several dealers do not meet.
-        """
-        self._absent.update(keys)
-
-    def are_absent(self, keys: Iterable[bytes]) -> bool:
-        """Whether no row has any of these keys."""
-        return self._absent.issuperset(keys)
-
-    def forget_absent(self) -> None:
-        """Call it before a statement that may add rows with other keys than those that it names."""
-        self._absent.clear()
 
     def discard(self) -> None:
         """Discards the rows."""
@@ -337,7 +322,7 @@ class CollectedRows:
         self._rows.setdefault((dealer_id, statement), []).append(parameters)
         self._tables |= statement.tables
         self._keys.update(keys)
-        self._absent.difference_update(keys)
+        self.absent.difference_update(keys)
         if conflict is not None:
             self._conflicts[statement] = conflict
 
@@ -391,7 +376,7 @@ def write_collected(connection: Connection) -> None:
     rows = _collected(connection)
     if rows is not None:
         rows.touched += 1
-        rows.forget_absent()
+        rows.absent.clear()  # The statement may add rows with any keys.
         rows.write()
 
 
