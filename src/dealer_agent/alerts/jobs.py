@@ -76,6 +76,7 @@ class AlertJobs:
         return Next(job.now + timedelta(seconds=seconds), has_new_jobs=has_messages)
 
     def _messages(self, receiver: Receiver, name: str) -> Kind:
+        """The kind of jobs that send messages to one kind of receiver."""
 
         async def send(job: Job) -> Next:
             watch = await asyncio.to_thread(self.find_watch, job.dealer_id)

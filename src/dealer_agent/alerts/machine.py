@@ -31,6 +31,7 @@ class MachineAlerts:
     _database: DatabaseAlert | None = field(init=False)
 
     def __post_init__(self) -> None:
+        """Prepares the alert about the database, which belongs to the machine."""
         self._database = None if self.watch is None else DatabaseAlert(self.store, self.watch)
 
     async def run(self, steps: RepeatedSteps) -> None:

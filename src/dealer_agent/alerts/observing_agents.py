@@ -75,6 +75,7 @@ def _doubtful(tx: Transaction, settings: AgentsSettings, policies: list[PolicyCh
 
 
 def _of_waiting(waiting: WaitingLeads) -> Observation:
+    """The observation that leads of an agent wait, with the commands that show, send or refuse them."""
     agent = waiting.caller or ANONYMOUS
     named = shlex.quote(agent)
     lines = [
@@ -93,6 +94,7 @@ def _of_waiting(waiting: WaitingLeads) -> Observation:
 
 
 def _of_doubtful(agent: str, outcomes: Outcomes) -> Observation:
+    """The observation that leads of an agent often come to nothing, with the commands to act on it."""
     named = shlex.quote(agent)
     lines = [
         words_of(outcomes),

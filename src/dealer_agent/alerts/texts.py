@@ -126,6 +126,7 @@ def advice_about(state: AlertState, where: Where) -> str:
 
 
 def _entries(states: Sequence[AlertState], sender: Sender) -> list[_Entry]:
+    """What the mail shows of each alert, for the first MOST_NAMED."""
     zone = sender.zone
     return [
         _Entry(
@@ -141,6 +142,7 @@ def _entries(states: Sequence[AlertState], sender: Sender) -> list[_Entry]:
 
 
 def _json_entry(state: AlertState, sender: Sender, zone: ZoneInfo) -> dict[str, Any]:
+    """An alert as the webhook sends it."""
     times = {"started_at": state.started_at, "ended_at": state.ended_at, "since": state.since}
     return {
         "condition": state.condition,
@@ -171,6 +173,7 @@ def _single_gaps(lines: list[str]) -> list[str]:
 
 @cache
 def _environment() -> Environment:
+    """The templates of the texts, with their filters."""
     # The texts are not HTML.
     environment = Environment(  # noqa: S701
         loader=PackageLoader("dealer_agent.alerts"), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True

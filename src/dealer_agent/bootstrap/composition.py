@@ -233,6 +233,7 @@ async def _stop(deliveries: DeliveryLoop, running: asyncio.Task[None]) -> None:
 
 
 async def _cancel(task: asyncio.Task[None]) -> None:
+    """Cancels a task and waits for its end."""
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task

@@ -65,6 +65,7 @@ async def _store_changed(opened: OpenInstallation, kinds: Iterable[Kind], job: J
 
 
 def _begin_checks(opened: OpenInstallation) -> None:
+    """Stores the job that checks the conditions of the operator."""
     with opened.store.write(opened.owner) as tx:
         begin_jobs(tx, [ALERT_CHECK])
 

@@ -29,6 +29,7 @@ def dealer_information(profile: Profile) -> DealerInformation:
 
 
 def _rooftop(rooftop: DealerRooftop, profile: Profile) -> Rooftop:
+    """A rooftop as buyers see it."""
     privacy = profile.policies.privacy_notice
     notes = (
         rooftop.notes,

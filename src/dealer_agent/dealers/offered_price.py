@@ -20,6 +20,7 @@ def offered_price(vehicle: Vehicle, zip_code: str, offers: Iterable[AreaOffer]) 
 
 
 def _applies(offer: AreaOffer, vehicle: Vehicle, zip_code: str) -> bool:
+    """Whether an offer is for a vehicle and a ZIP code."""
     if offer.conditions and vehicle.condition not in offer.conditions:
         return False
     if offer.makes and (vehicle.make is UNSET or _plain(vehicle.make) not in map(_plain, offer.makes)):

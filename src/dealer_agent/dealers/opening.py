@@ -279,6 +279,7 @@ def _problems(opening: Opening) -> Iterator[Problem]:
 
 
 def _day_problems(special: SpecialDay, opening: Opening) -> Iterator[Problem]:
+    """What is wrong with one special day."""
     if (special.date is UNSET) == (special.holiday is UNSET):
         found = "has neither date nor holiday" if special.date is UNSET else "has both date and holiday"
         yield Problem((), f'{found}; write date = "2026-12-24", or holiday = "Christmas Day"')
@@ -289,6 +290,7 @@ def _day_problems(special: SpecialDay, opening: Opening) -> Iterator[Problem]:
 
 
 def _duplicate_days(opening: Opening) -> Iterator[Problem]:
+    """The days that have hours twice for a department."""
     seen: Counter[tuple[str, str]] = Counter((day, "") for day in opening.closed_dates)
     for position, special in enumerate(opening.special_days):
         day, key = (special.date, "date") if special.date is not UNSET else (special.holiday, "holiday")
@@ -317,6 +319,7 @@ def _unknown_region(opening: Opening) -> Iterator[Problem]:
 
 
 def _unknown_holidays(opening: Opening) -> Iterator[Problem]:
+    """The public holidays that the region of the rooftop does not have."""
     for position, special in enumerate(opening.special_days):
         if special.holiday is UNSET:
             continue

@@ -286,6 +286,7 @@ class DeliveryLoop:
                 raise failure
 
     async def _begin(self, queue: DealerQueue, limits: Mapping[Receiver, int]) -> None:
+        """Leases deliveries of a dealer, and begins to send them."""
         dealer = queue.dealer
         assert dealer is not None, "a dealer that can send nothing has no share"
         try:

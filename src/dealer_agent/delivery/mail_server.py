@@ -91,6 +91,7 @@ class MailServer:
             client.close()
 
     def _client(self) -> _Client:
+        """A new connection to the mail server, not yet open."""
         mail = self.settings
         return _Client(
             hostname=mail.host,

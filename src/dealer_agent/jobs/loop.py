@@ -182,6 +182,7 @@ class JobLoop:
         return [*found, *((kinds[key.kind], key, "unless it failed") for key in self.find_more())]
 
     def _begin_job(self, kind: Kind, key: JobKey, when: When) -> bool:
+        """Begins a job if there is a place for it."""
         running = Counter(each.dealer_id for each in self._running if each.kind == kind.name)
         used = 0 if key.dealer_id == ALL_DEALERS else running.total() - running[ALL_DEALERS]
         if key in self._running or running[key.dealer_id] >= min(kind.of_dealer, kind.at_once - used):

@@ -133,4 +133,5 @@ def _since(lead: StoredLead) -> datetime:
 
 
 def _was_known(lead: StoredLead) -> bool:
+    """Whether staff had the lead before it waited."""
     return lead.lead.received_at < _since(lead)

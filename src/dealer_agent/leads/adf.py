@@ -104,6 +104,7 @@ def render_adf(message: DeliveredMessage) -> bytes:
 
 @cache
 def _template() -> Template:
+    """The template of the document, with its filters."""
     loader = PackageLoader("dealer_agent.leads")
     environment = Environment(
         loader=loader, autoescape=True, auto_reload=False, undefined=StrictUndefined, finalize=_line

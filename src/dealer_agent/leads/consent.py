@@ -205,6 +205,7 @@ def _moment(value: object) -> datetime | None:
 
 
 def _grant(consent: Consent) -> Grant:
+    """The consent of a lead as a grant, which the record keeps."""
     granted_at = parse_timestamp(consent.granted_at)
     assert granted_at is not None, "the schema accepts only timestamps"
     agent = consent.source_agent or ""

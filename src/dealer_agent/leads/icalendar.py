@@ -47,6 +47,7 @@ def cancellation_file(visit: CalendarVisit) -> bytes:
 
 
 def _file(method: Method, visits: Iterable[CalendarVisit], title: str | None = None) -> bytes:
+    """A calendar file with these visits."""
     calendar = Calendar()
     for name, value in (("prodid", PRODUCT), ("version", "2.0"), ("method", method)):
         calendar.add(name, value)
@@ -61,6 +62,7 @@ def _file(method: Method, visits: Iterable[CalendarVisit], title: str | None = N
 
 
 def _event(visit: CalendarVisit) -> Event:
+    """A visit as an event of a calendar."""
     event = Event()
     event.add("uid", visit.appointment_id)
     event.add("dtstamp", visit.changed_at.astimezone(UTC))

@@ -36,6 +36,7 @@ def render_json(message: DeliveredMessage) -> bytes:
 
 
 def _lead(view: LeadView) -> dict[str, Any]:
+    """The members of the document about a lead."""
     rooftop = view.rooftop
     return _known(
         status="resend" if view.resend else "new",
@@ -73,6 +74,7 @@ def _channels(view: LeadView) -> dict[str, Any]:
 
 
 def _cancelled_visit(visit: CancelledVisit) -> dict[str, Any]:
+    """The members of the document about a visit that was cancelled."""
     return {
         "appointment_id": visit.appointment_id,
         "appointment_type": visit.kind,
@@ -83,6 +85,7 @@ def _cancelled_visit(visit: CancelledVisit) -> dict[str, Any]:
 
 
 def _visit(visit: VisitView) -> dict[str, Any]:
+    """The members of the document about a visit."""
     zone = ZoneInfo(visit.rooftop.zone)
     return _known(
         appointment_id=visit.appointment_id or None,

@@ -73,6 +73,7 @@ def response_message(answer: LeadResponse) -> str:
 
 
 def _confirmed(answer: LeadResponse, visit: VisitDecision) -> list[str]:
+    """The sentences about a visit that is booked."""
     where = f"{'with' if visit.kind in CALLS else 'at'} {answer.rooftop}"
     sentences = [f"Your {_visit(answer, visit)} is confirmed for {_times(answer, visit)} {where}."]
     if visit.moved_from is not None:

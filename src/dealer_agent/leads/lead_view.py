@@ -252,6 +252,7 @@ def cancelled_visit(visit: VisitRecord, profile: Profile) -> CancelledVisit:
 
 
 def _visit_view(visit: VisitRecord, profile: Profile, of_lead: Sequence[VisitRecord]) -> VisitView:
+    """The visit as staff see it, with the visits that it replaced."""
     request = visit.read_request()
     assert request is not None, "a visit is shown only with its request"
     return VisitView(
@@ -276,6 +277,7 @@ def _was_replaced_by(earlier: VisitRecord, visit: VisitRecord) -> bool:
 
 
 def _times(visit: VisitRecord) -> tuple[VisitTime, ...]:
+    """The time of a visit, or the times that are proposed."""
     if visit.starts_at is not None:
         return (VisitTime(visit.starts_at, visit.ends_at),)
     if visit.status != PROPOSED:

@@ -128,6 +128,7 @@ def staff_mail(message: DeliveredMessage, where: Where = Where()) -> Mail:  # no
 
 
 def _lead_mail(view: LeadView, where: Where) -> Mail:
+    """The mail to staff about a new lead, or about a lead that is sent again with the reason."""
     name = " ".join(filter(None, (short(view.customer.first_name, 60), short(view.customer.last_name, 60))))
     vehicle = short(wording.wanted_words(view), 100)
     about, reason = _resend_reason(view)
@@ -161,6 +162,7 @@ def _resend_reason(view: LeadView) -> tuple[str, str]:
 
 
 def _phone_use(view: LeadView) -> str:
+    """What the customer's phone number may be used for."""
     uses = {channel: use for channel, use in ((PHONE, "calls"), (SMS, "text messages")) if channel in view.channels}
     if len(uses) == 1:
         return f"{next(iter(uses.values()))} only"
@@ -222,6 +224,7 @@ def _all_replaced(visit: VisitView) -> Iterator[VisitView]:
 
 
 def _entry(view: LeadView, visit: VisitView) -> CalendarVisit:
+    """A confirmed visit as an entry of the customer's calendar."""
     assert visit.appointment_id is not None, "a visit with a time has an id"
     rooftop, time = visit.rooftop, visit.times[0]
     notes = (

@@ -71,6 +71,7 @@ def _vehicle(which: str, vehicle: VehicleMembers | UnsetType) -> Mapping[str, st
 
 
 def _visit(visit: VisitView | None) -> Mapping[str, str]:
+    """The cells about a visit. Empty cells without one."""
     if visit is None:
         return dict.fromkeys(_VISIT, "")
     # A proposed time is not the time of the visit.

@@ -78,6 +78,7 @@ def _first_facts(facts: list[str]) -> str:
 
 @cache
 def _environment() -> Environment:
+    """The templates of the texts, with their filters and tests."""
     # The texts are not HTML. To look for a changed file takes longer than most texts.
     loader = PackageLoader("dealer_agent.leads")
     environment = Environment(loader=loader, auto_reload=False, undefined=StrictUndefined)  # noqa: S701

@@ -103,6 +103,7 @@ def extra_facts(vehicle: VehicleOfInterest | TradeIn, extras: Mapping[str, objec
 
 
 def _facts(vehicle: VehicleMembers, table: Iterable[tuple[str, str, str]]) -> list[str]:
+    """The facts of a vehicle that are known, with label and unit."""
     facts = []
     for member, label, unit in table:
         value = getattr(vehicle, member)

@@ -62,6 +62,7 @@ class Examined:
     opened: Store | None = None
 
     def __post_init__(self) -> None:
+        """Derives the rest from the settings."""
         if self.settings is not None:
             self.folder, self.alerts = self.settings.folder, self.settings.alerts
             self.dealer_id, self.zone = self.settings.dealer.id, self.settings.dealer.rooftops[0].timezone
@@ -117,6 +118,7 @@ def run_checks(checks: Sequence[DoctorCheck], seconds: float) -> list[CheckResul
 
 
 def _findings(check: DoctorCheck) -> list[DoctorFinding]:
+    """Runs a check, and turns its exceptions into findings."""
     try:
         return list(check.run())
     except NoDatabase:

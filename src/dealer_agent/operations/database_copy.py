@@ -263,6 +263,7 @@ def _quoted(connection: Connection, names: Sequence[str]) -> str:
 
 
 def _unreadable(name: str, before: int, number: int) -> BackupUnreadable:
+    """The error about rows of a backup that do not fit their table."""
     return BackupUnreadable(
         f"one of the rows {before + 1:,} to {before + number:,} of the table {name} in the backup does not fit this "
         "table: use another backup"

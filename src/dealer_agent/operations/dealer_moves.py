@@ -158,6 +158,7 @@ def _require_whole(store: Store, dealer_id: str, where: str) -> None:
 
 
 def _copy_heads(source: Path, target: Path) -> None:
+    """Copies the file with the recorded heads of the dealer's chains."""
     if source.exists():
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         shutil.copy2(source, target)

@@ -83,6 +83,7 @@ def key_rows(rotation: KeyRotation) -> Iterator[KeyRow]:
 
 
 def _use_text(use: KeyUse | None, *, active: bool) -> str:
+    """What a key is used for."""
     if active:
         return "active: encrypts and reads"
     if use is not None and use.state == "next":

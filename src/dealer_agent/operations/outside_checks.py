@@ -174,6 +174,7 @@ def _fetched(url: str, examined: Examined) -> Generator[DoctorFinding, None, byt
 
 
 def _words_of(error: BaseException) -> str:
+    """Why there is no response, in words."""
     if (wrong := certificate_error(error)) is not None:
         return f"its certificate is not valid ({wrong.verify_message})"
     return "no response in time" if isinstance(error, httpx.TimeoutException) else "it cannot be reached"

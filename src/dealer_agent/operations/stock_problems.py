@@ -133,6 +133,7 @@ def problems_of(
 
 
 def _unit(facts: _Facts) -> Unit:
+    """A unit with the facts that the checks compare."""
     return Unit(
         year=facts.year,
         make=facts.make,

@@ -88,6 +88,7 @@ def _row(label: str, line: Figure | ReportLine, has_before: bool) -> str:
 
 @cache
 def _templates() -> Environment:
+    """The templates of the report, with their filters."""
     environment = Environment(
         loader=PackageLoader("dealer_agent.reports"),
         autoescape=select_autoescape(("html",)),

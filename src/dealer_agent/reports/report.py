@@ -351,6 +351,7 @@ def _by_code(facts: Facts, of: Callable[[str], bool]) -> dict[str, int]:
 
 
 def _by_agent(facts: Facts) -> dict[str, dict[str, int]]:
+    """The answered requests by agent and skill."""
     found: dict[str, dict[str, int]] = {}
     for item, number in facts.counts["agents"].items():
         agent, _, skill = item.rpartition(" ")
@@ -381,6 +382,7 @@ def default_month(tx: Transaction, profile: Profile, now: datetime) -> Month:
 
 
 def _read_facts(tx: Transaction, profile: Profile, month: Month) -> Facts:
+    """The stored counts, leads and visits of a month."""
     return Facts(
         sum_counts(tx, month.first_day, month.last_day),
         count_leads(tx, month.start(profile.timezone), month.end(profile.timezone)),

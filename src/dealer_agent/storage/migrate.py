@@ -100,6 +100,7 @@ def _state_of_servers(engine: Engine) -> str:
 
 
 def _refusal(error: str) -> DatabaseUnreachable:
+    """The error if the server of the database refuses the login."""
     said = re.search(r"FATAL: +([^\n]{1,200})", error)
     return DatabaseUnreachable(
         f"the database server refuses the connection{f' ({said[1]})' if said else ''}: check the database's name, user "
@@ -190,6 +191,7 @@ def _schema_revision(connection: Connection) -> str | None:
 
 
 def _upgrade(connection: Connection, revision: str) -> None:
+    """Runs the migrations up to a revision on this connection."""
     # Imported here: Alembic takes a third of a second, and almost every start finds the schema current.
     from alembic import command
     from alembic.config import Config

@@ -56,6 +56,7 @@ def visit_calendar(profile: Profile, visits: Iterable[ListedVisit]) -> bytes:
 
 
 def _event(profile: Profile, listed: ListedVisit) -> CalendarVisit:
+    """A visit as an event of the staff's calendar."""
     visit = listed.appointment
     assert visit.starts_at is not None, "a visit in the calendar has a time"
     return CalendarVisit(

@@ -56,6 +56,7 @@ class FolderOutlet:
         sync_folder(self.folder)
 
     def _write(self, file: Path, document: bytes) -> Path:
+        """Writes the unfinished file, and returns its path."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder = self.folder / UNFINISHED
         folder.mkdir(mode=0o700, exist_ok=True)

@@ -108,6 +108,7 @@ def _customer_of(message: DeliveredMessage) -> tuple[str, ...]:
 def _mail(
     server: MailServer, delivery: DueDelivery, to: tuple[str, ...], mail: Mail, reply_to: tuple[str, ...] = ()
 ) -> bytes:
+    """The bytes of a mail to staff or to a customer, with its calendar files."""
     message = new_mail(server.sender, to, mail.subject, delivery.delivery_id, datetime.now(UTC), reply_to)
     message.set_content(mail.text)
     for part in mail.calendars:

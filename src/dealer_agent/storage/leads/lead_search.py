@@ -244,6 +244,7 @@ def _page(
 
 
 def _added_customers(tx: Transaction, lead_ids: Sequence[str]) -> Mapping[str, list[Customer]]:
+    """The customers in the additions to these leads."""
     added: Mapping[str, list[Customer]] = defaultdict(list)
     for lead_id, event_id, changes in tx.execute(READ_CHANGES, {"lead_ids": list(lead_ids)}):
         content = tx.decrypt(changes, lead_events.c.changes, event_id)

@@ -153,6 +153,7 @@ class LeadWriter:
         self._thread.join()
 
     def _work(self) -> None:
+        """The loop of the writer's thread: stores one group of writes after the other, until the queue is closed."""
         while group := self._queue.next_group():
             writes: Writes = {}
             now = perf_counter()
@@ -273,6 +274,7 @@ class LeadWriter:
 
 
 def _left_of(writes: Writes, locks: DealerLocks) -> Left:
+    """The writes of the dealers that `lock_dealers` did not lock."""
     if not (locks.taken or locks.new):
         return Left({}, {})
     return Left(*({tx.dealer_id: writes[tx.dealer_id] for tx in each} for each in (locks.taken, locks.new)))

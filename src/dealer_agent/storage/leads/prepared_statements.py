@@ -156,6 +156,7 @@ class Prepared:
         return compiled
 
     def _compile(self, dialect: Dialect) -> _Compiled:
+        """The SQL of a statement, with what converts its parameters and columns."""
         compiled: Any = self.statement.compile(dialect=dialect)
         columns = self.statement.selected_columns if isinstance(self.statement, Select) else ()
         # A parameter that a statement uses twice is in `bind_names` twice.
@@ -174,6 +175,7 @@ class Prepared:
 
 
 def _named(columns: list[str]) -> Callable[[Iterable[Any]], Any]:
+    """A function that makes a named tuple of a row."""
     if not columns:
         return tuple
     row: Any = namedtuple("row", columns, rename=True)  # type: ignore[misc]  # The statement names the columns.

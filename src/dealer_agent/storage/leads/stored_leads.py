@@ -208,6 +208,7 @@ def lead_in(
 
 
 def _lead(tx: Transaction, row: Any) -> LeadRecord:
+    """A row as a lead, with its columns decrypted."""
     values = row._asdict()
     for column in ENCRYPTED:
         if values[column.name] is not None:

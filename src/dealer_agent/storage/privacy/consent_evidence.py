@@ -103,6 +103,7 @@ def _line(tx: Transaction, row: Mapping[Any, Any], *, theirs: bool) -> _Event:
 
 
 def _said(event: ConsentEvent) -> bytes:
+    """The readable content of an event."""
     content = {
         "at": event.at.isoformat(),
         "granted_at": event.granted_at and event.granted_at.isoformat(),
@@ -197,6 +198,7 @@ def _hashes(recorded: Iterable[Head], dealer_id: str) -> Mapping[int, bytes]:
 
 
 def _row(dealer_id: str, event: _Event) -> dict[str, Any]:
+    """The columns of an event."""
     return msgspec.structs.asdict(event) | {"dealer_id": dealer_id, "channels": bytes(event.channels)}
 
 

@@ -165,6 +165,7 @@ def _others(tx: Transaction, step: _Step) -> tuple[ColumnElement[bool], ColumnEl
 
 
 def _reencrypt(tx: Transaction, step: _Step, row_ids: Sequence[Any], most: int) -> int:
+    """Encrypts these rows with the active key. Returns their number."""
     statement = (
         select(step.column.table).where(*_others(tx, step), step.row_id.in_(row_ids)).order_by(step.row_id).limit(most)
     )
@@ -179,6 +180,7 @@ def _reencrypt(tx: Transaction, step: _Step, row_ids: Sequence[Any], most: int) 
 
 
 def _reencrypt_column(tx: Transaction, step: _Step, rows: Sequence[Row[Any]]) -> None:
+    """Encrypts one column of these rows with the active key."""
     column = step.column
     renewed = []
     for row in rows:
