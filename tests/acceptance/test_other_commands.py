@@ -158,7 +158,7 @@ def test_init_never_writes_over_a_dealer(tmp_path: Path) -> None:
     (tmp_path / "store" / "dealer.toml").write_text("mine")
     done = command_here("init", tmp_path / "store")
     assert done.returncode == 1
-    assert "there already" in done.stderr
+    assert "exists already" in done.stderr
     assert (tmp_path / "store" / "dealer.toml").read_text() == "mine"
 
 
