@@ -76,7 +76,7 @@ class DatabaseExposed(StorageError):
     """Other users may read the database file."""
 
 
-class ClockDoubtful(StorageError):
+class ClockUnreliable(StorageError):
     """The clock is far from the last time that the service ran. Nothing is deleted by age."""
 
 
