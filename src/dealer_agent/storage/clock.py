@@ -84,7 +84,7 @@ def has_trusted_time(tx: Transaction) -> bool:
 
 
 def trust_clock(tx: Transaction) -> None:
-    """Stores the time of the transaction as trusted. Raises ClockDoubtful if it is implausible."""
+    """Stores the time of the transaction as trusted. Raises ClockUnreliable if it is implausible."""
     problem = clock_problem(tx)
     if problem is not None:
         raise ClockUnreliable(problem)

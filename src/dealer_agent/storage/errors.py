@@ -9,7 +9,7 @@ value that was stored. Drivers quote the row, so the driver's error is not chain
             DatabaseBusy: DealerBlocked, QueueFull
         SchemaOutdated, SchemaTooNew
         KeyMissing, WrongKey, KeysChanged
-        AlreadyStored, FeedRefused, NothingToUndo, LeaseLost, ClockDoubtful
+        AlreadyStored, FeedRefused, NothingToUndo, LeaseLost, ClockUnreliable
         TokenRevoked, DealerUnknown, DealerExists, SettingsConflict, HostTaken, NotIsolated
         TooManyPolicies
 """

@@ -273,7 +273,7 @@ def dispose(
     consent. Other rows that only the use of such a lead needed are deleted.
 
     Each transaction erases a few, so that new leads do not wait long. While no lead is that old, they do not wait at
-    all. Raises ClockDoubtful, and erases nothing, if `now` is implausible.
+    all. Raises ClockUnreliable, and erases nothing, if `now` is implausible.
     """
     limits = {"leads_unused_since": leads_unused_since, "consents_before": consents_before}
     with store.read(dealer_id, now) as tx:
@@ -378,7 +378,7 @@ def purge(
     """Deletes responses stored for idempotency keys after 30 days, and other rows from before these times.
 
     It also deletes all but the newest MOST_REFUSALS refusals. Each transaction deletes a few rows, so that leads do not
-    wait. Raises ClockDoubtful, and deletes nothing, if `now` is implausible.
+    wait. Raises ClockUnreliable, and deletes nothing, if `now` is implausible.
     """
     with store.write(dealer_id, now) as tx:
         trust_clock(tx)
