@@ -16,7 +16,7 @@ from dealer_agent.client import DealerAgent, HttpExchange, Retries, Signer, erro
 from dealer_agent.http_signatures.directory import directory_document, stored_key_set
 from dealer_agent.http_signatures.keys import private_key_of
 from dealer_agent.http_signatures.signature_base import SignableRequest
-from dealer_agent.http_signatures.web_bot_auth import Verified, check_body, check_coverage, verify_request
+from dealer_agent.http_signatures.web_bot_auth import VerifiedRequest, check_body, check_coverage, verify_request
 
 pytestmark = pytest.mark.requirement("signed-requests")
 
@@ -26,14 +26,14 @@ KEY = private_key_of(Ed25519PrivateKey.generate())
 KEYS = stored_key_set(directory_document([KEY]), 0.0, 0.0)
 
 
-def verified(url: str, method: str, headers: httpx.Headers | dict[str, str], content: bytes) -> Verified:
+def verified(url: str, method: str, headers: httpx.Headers | dict[str, str], content: bytes) -> VerifiedRequest:
     """The signature of a request as a dealer verifies it. Raises SignatureRefused."""
     target = httpx.URL(url)
     path, _, query = target.raw_path.decode().partition("?")
     lines = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
     request = SignableRequest(method, target.netloc.decode(), path, query, lines)
     found = verify_request(request, time(), {ORIGIN: KEYS}.get)
-    assert isinstance(found, Verified)
+    assert isinstance(found, VerifiedRequest)
     check_body(found, content)
     return found
 
@@ -84,7 +84,7 @@ def test_the_signature_is_over_what_is_sent(method: str, url: str, content: byte
         method, request.headers["host"], path, query, [(n.lower(), v) for n, v in request.headers.raw]
     )
     found = verify_request(sent, time(), {ORIGIN: KEYS}.get)
-    assert isinstance(found, Verified)
+    assert isinstance(found, VerifiedRequest)
     assert (found.covers_target, found.content_digest is not None) == (True, bool(content))
 
 

@@ -374,11 +374,11 @@ def test_a_database_that_was_away_is_asked_again(sqlite_url: str, tmp_path: Path
         async def run() -> None:
             file.rename(away)
             async with sample_dealer.delivering({CRM: crm}) as loop:
-                await so(lambda: loop._looks.is_failing)
+                await so(lambda: loop._poll_timer.is_failing)
                 away.rename(file)
                 await so(lambda: crm.taken)
                 await so(sample_dealer.settled)
-                await so(lambda: not loop._looks.is_failing)
+                await so(lambda: not loop._poll_timer.is_failing)
 
         asyncio.run(run())
         sample_dealer.writer.close()

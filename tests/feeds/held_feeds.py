@@ -17,7 +17,7 @@ from dealer_agent.inventory.listing import Unit
 from dealer_agent.storage.errors import FeedRefused
 from dealer_agent.storage.stock.held_units import Decision, HeldUnit, held_units
 from dealer_agent.storage.stock.reading import read_stock
-from dealer_agent.storage.stock.stock_changes import Undone, decide, remove_due, undo_import
+from dealer_agent.storage.stock.stock_changes import UndoResult, decide, remove_due, undo_import
 from dealer_agent.storage.store import Store
 
 
@@ -62,7 +62,7 @@ class FeedDays:
         digest = digest_of(self.profile, self.now)
         return decide(self.store, self.profile.id, f"vin-{vin}", decision, digest, at=self.now, by="pat")
 
-    def undo(self, *, dry_run: bool = False) -> Undone:
+    def undo(self, *, dry_run: bool = False) -> UndoResult:
         """A person takes the last import back."""
         self.now += timedelta(hours=1)
         digest = digest_of(self.profile, self.now)

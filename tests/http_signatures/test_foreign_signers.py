@@ -16,7 +16,7 @@ from tests.http_signatures.signed import BODY, KEY, ORIGIN, SIGNER, known, with_
 from dealer_agent.http_signatures.content_digest import content_digest
 from dealer_agent.http_signatures.directory import MEDIA_TYPE, directory_document, read_directory
 from dealer_agent.http_signatures.keys import encode
-from dealer_agent.http_signatures.web_bot_auth import TAG, Verified, check_body, check_coverage, verify_request
+from dealer_agent.http_signatures.web_bot_auth import TAG, VerifiedRequest, check_body, check_coverage, verify_request
 
 pytestmark = pytest.mark.outside_protocol("signers and verifiers of others")
 JS = Path(__file__).with_name("js")
@@ -55,7 +55,7 @@ def node(action: str, **parts: Any) -> dict[str, str]:
 def test_a_lead_signed_by_packages_of_npm_is_verified(action: str, agent: str, component: dict[str, Any]) -> None:
     headers = node(action, headers={"signature-agent": agent}, components=[*LEAD, component], body=BODY.decode())
     found = verify_request(with_headers(headers), NOW, known)
-    assert isinstance(found, Verified)
+    assert isinstance(found, VerifiedRequest)
     assert (found.origin, found.thumbprint) == (ORIGIN, KEY.thumbprint)
     check_coverage(found)
     check_body(found, BODY)
@@ -105,7 +105,7 @@ def test_a_lead_signed_by_http_message_signatures_is_verified() -> None:
         covered_component_ids=("@method", "@authority", "@target-uri", '"signature-agent";key="sig"', "content-digest"),
     )
     found = verify_request(with_headers({name.lower(): value for name, value in message.headers.items()}), NOW, known)
-    assert isinstance(found, Verified)
+    assert isinstance(found, VerifiedRequest)
     check_coverage(found)
     check_body(found, BODY)
 

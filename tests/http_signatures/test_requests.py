@@ -27,15 +27,21 @@ from dealer_agent.http_signatures.errors import SignatureRefused
 from dealer_agent.http_signatures.keys import PrivateKey
 from dealer_agent.http_signatures.origin import parse_origin
 from dealer_agent.http_signatures.signature_base import Component, SignableRequest
-from dealer_agent.http_signatures.web_bot_auth import UnknownKeys, Verified, check_body, check_coverage, verify_request
+from dealer_agent.http_signatures.web_bot_auth import (
+    UnknownKeys,
+    VerifiedRequest,
+    check_body,
+    check_coverage,
+    verify_request,
+)
 
 pytestmark = pytest.mark.requirement("signed-requests", "signed-leads", "wrong-signature")
 WHOLE: list[Component] = [("@authority", {}), ("signature-agent", {})]
 
 
-def verified(request: SignableRequest, now: float = NOW) -> Verified:
+def verified(request: SignableRequest, now: float = NOW) -> VerifiedRequest:
     found = verify_request(request, now, known)
-    assert isinstance(found, Verified)
+    assert isinstance(found, VerifiedRequest)
     return found
 
 
@@ -346,7 +352,7 @@ def test_no_mutated_signature_is_accepted() -> None:
         try:
             found = verify_request(with_headers(mutated), NOW, known)
             outcomes.add("anonymous" if found is None else type(found).__name__)
-            if isinstance(found, Verified):
+            if isinstance(found, VerifiedRequest):
                 check_coverage(found)
                 check_body(found, BODY)
                 pytest.fail(f"accepted: {mutated}")

@@ -10,7 +10,7 @@ from dealer_agent.http_signatures.errors import SignatureRefused
 from dealer_agent.http_signatures.fields import Fields
 from dealer_agent.http_signatures.keys import KeyRefused, PublicKey, read_public_key, thumbprint_of
 from dealer_agent.http_signatures.signature_base import signature_base
-from dealer_agent.http_signatures.web_bot_auth import UnknownKeys, Verified, verify_request
+from dealer_agent.http_signatures.web_bot_auth import UnknownKeys, VerifiedRequest, verify_request
 
 KEYS: dict[str, PublicKey] = {name: read_public_key(jwk) for name, jwk in VECTORS["keys"].items()}
 CREATED = 1_735_689_600.0
@@ -69,7 +69,7 @@ def test_an_example_that_lives_a_day_at_most_is_verified() -> None:
 
     known = KeySet(b"", {key.thumbprint: key}, CREATED, CREATED)
     found = verify_request(message_of(case), CREATED + 300, lambda _: known)  # type: ignore[arg-type]
-    assert isinstance(found, Verified)
+    assert isinstance(found, VerifiedRequest)
     assert (found.origin, found.thumbprint) == ("https://signature-agent.test", key.thumbprint)
     assert found.accepted_until == CREATED + 300 + 60
 

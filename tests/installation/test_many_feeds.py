@@ -20,7 +20,7 @@ from dealer_agent.feeds.collection.collection import FeedCollection, ImportInter
 from dealer_agent.feeds.collection.collector import MOST_OF_DEALER, feed_kind
 from dealer_agent.feeds.collection.import_process import ImportJob
 from dealer_agent.feeds.collection.source import finish_file, incoming_folder, temporary_file
-from dealer_agent.jobs.loop import Next, run_job
+from dealer_agent.jobs.loop import JobResult, run_job
 from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.storage.jobs import Job, JobKey
 from dealer_agent.storage.stock.feeds import FEED, list_files, put_feeds
@@ -101,7 +101,7 @@ def test_a_dealer_with_many_files_has_one_place_in_the_queue_of_imports(installa
         for each in settings.values():
             write(store, each.dealer.id, put_feeds, feed_rows(each))
 
-        async def collect_files(job: Job) -> Next:
+        async def collect_files(job: Job) -> JobResult:
             return (await collection.collect(settings[job.dealer_id], job, fetches=False)).next
 
         async with asyncio.TaskGroup() as group:

@@ -17,7 +17,7 @@ from tests.storage.calls import read_at, write_at
 from tests.storage.samples import CIPHER, DEALER, MONDAY
 
 from dealer_agent.jobs import loop as loops
-from dealer_agent.jobs.loop import JobLoop, Kind, Next, pause_after, run_job
+from dealer_agent.jobs.loop import JobLoop, JobResult, Kind, pause_after, run_job
 from dealer_agent.storage.errors import LeaseLost
 from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.jobs import LEASE, Job, JobKey, add_jobs, begin_jobs, claim_job, find_due_jobs, hold_job
@@ -38,7 +38,7 @@ def is_due(store: Store, at: datetime) -> bool:
     return bool(read_at(at, store, DEALER, find_due_jobs, at, "work", DAY, 9, 9))
 
 
-def loop_of(store: Store, run: Callable[[Job], Awaitable[Next]], at: datetime = MONDAY) -> JobLoop:
+def loop_of(store: Store, run: Callable[[Job], Awaitable[JobResult]], at: datetime = MONDAY) -> JobLoop:
     return JobLoop(store, [Kind("work", run, longest_wait=DAY)], DEALER, clock=lambda: at)
 
 
@@ -46,9 +46,9 @@ def test_a_job_is_done_when_it_is_due_and_gets_what_its_last_run_left(store: Sto
     add_work(store)
     results: list[str | None] = []
 
-    async def run(job: Job) -> Next:
+    async def run(job: Job) -> JobResult:
         results.append(job.result)
-        return Next(job.now + HOUR, result=f"run {len(results)}")
+        return JobResult(job.now + HOUR, result=f"run {len(results)}")
 
     for minutes in (0, 30, 60, 61, 120):
         asyncio.run(loop_of(store, run, MONDAY + timedelta(minutes=minutes)).run_due())
@@ -59,11 +59,11 @@ def test_a_job_that_fails_is_tried_again_later_and_later_and_logged_once(store: 
     add_work(store)
     attempts: list[int] = []
 
-    async def run(job: Job) -> Next:
+    async def run(job: Job) -> JobResult:
         attempts.append(job.attempts)
         if job.attempts < 4:
             raise ZeroDivisionError
-        return Next(job.now + HOUR)
+        return JobResult(job.now + HOUR)
 
     kind = Kind("work", run, timedelta(minutes=10), timedelta(minutes=20), DAY)
     now = [MONDAY]
@@ -83,11 +83,11 @@ def test_a_job_may_end_and_may_add_others(store: Store) -> None:
     add_work(store)
     done: list[str] = []
 
-    async def run(job: Job) -> Next:
+    async def run(job: Job) -> JobResult:
         done.append(job.subject)
         if not job.subject:
             add_work(store, "more")
-        return Next(None, has_new_jobs=not job.subject)
+        return JobResult(None, has_new_jobs=not job.subject)
 
     asyncio.run(loop_of(store, run).run_due())
     assert done == ["", "more"]
@@ -104,7 +104,7 @@ def test_a_process_that_stops_gives_its_jobs_back(store: Store) -> None:
     add_work(store)
     begun: list[int] = []
 
-    async def run(job: Job) -> Next:
+    async def run(job: Job) -> JobResult:
         begun.append(job.attempts)
         await asyncio.Event().wait()
         raise AssertionError
@@ -134,9 +134,9 @@ def test_a_look_that_fails_is_logged_once_and_does_not_end_the_loop(
             raise failures.pop()
         return ()
 
-    async def run(_: Job) -> Next:
+    async def run(_: Job) -> JobResult:
         done.append(1)
-        return Next(None)
+        return JobResult(None)
 
     async def work() -> None:
         kind = Kind("work", run, longest_wait=DAY)
@@ -160,9 +160,9 @@ def test_the_lease_is_renewed_while_the_job_runs(store: Store, monkeypatch: pyte
 
     monkeypatch.setattr(loops, "hold_job", hold)
 
-    async def run(job: Job) -> Next:
+    async def run(job: Job) -> JobResult:
         await until(lambda: len(renewed) > 2)
-        return Next(None)
+        return JobResult(None)
 
     asyncio.run(loop_of(store, run).run_due())
     assert len(set(renewed)) == 1
@@ -171,9 +171,9 @@ def test_the_lease_is_renewed_while_the_job_runs(store: Store, monkeypatch: pyte
 def die_at_work(database_url: str) -> None:
     """A process that is killed while it does a job."""
 
-    async def run(job: Job) -> Next:
+    async def run(job: Job) -> JobResult:
         os.kill(os.getpid(), signal.SIGKILL)
-        return Next(None)
+        return JobResult(None)
 
     with Store.open(database_url, CIPHER) as own:
         asyncio.run(JobLoop(own, [Kind("work", run)], DEALER).run_due())
@@ -187,9 +187,9 @@ def test_after_a_kill_another_process_does_the_job_when_the_lease_ends(store: St
     assert process.exitcode == -signal.SIGKILL
     attempts: list[int] = []
 
-    async def run(job: Job) -> Next:
+    async def run(job: Job) -> JobResult:
         attempts.append(job.attempts)
-        return Next(None)
+        return JobResult(None)
 
     with store.read(DEALER) as tx:
         now = tx.now
@@ -202,13 +202,13 @@ def test_after_a_kill_another_process_does_the_job_when_the_lease_ends(store: St
 def test_a_process_that_was_paused_for_longer_than_its_lease_stores_nothing(store: Store) -> None:
     add_work(store)
 
-    async def run(job: Job) -> Next:
+    async def run(job: Job) -> JobResult:
         # Meanwhile another process has taken the job over.
         other = write_at(MONDAY + LEASE, store, DEALER, claim_job, "work", "", DAY)
         assert other is not None
         with pytest.raises(LeaseLost):
             write_at(MONDAY + LEASE, store, DEALER, hold_job, job)
-        return Next(None)
+        return JobResult(None)
 
     asyncio.run(loop_of(store, run).run_due())
     assert is_due(store, MONDAY + 2 * LEASE), "the job of the other process is there"
@@ -217,12 +217,12 @@ def test_a_process_that_was_paused_for_longer_than_its_lease_stores_nothing(stor
 def test_a_job_that_another_process_has_is_not_done(store: Store) -> None:
     add_work(store)
 
-    async def run(job: Job) -> Next:
+    async def run(job: Job) -> JobResult:
         kind = Kind("work", run)
         assert await run_job(store, kind, WORK) is None
-        return Next(None)
+        return JobResult(None)
 
-    assert asyncio.run(run_job(store, Kind("work", run), WORK)) == Next(None)
+    assert asyncio.run(run_job(store, Kind("work", run), WORK)) == JobResult(None)
 
 
 def test_dealers_with_many_slow_or_failing_jobs_leave_places_to_others(
@@ -238,13 +238,13 @@ def test_dealers_with_many_slow_or_failing_jobs_leave_places_to_others(
         write_at(MONDAY, store, ALL_DEALERS, begin_jobs, ["work"])
         begun: Counter[str] = Counter()
 
-        async def run(job: Job) -> Next:
+        async def run(job: Job) -> JobResult:
             begun[job.dealer_id] += 1
             if job.dealer_id == "slow":
                 await asyncio.Event().wait()
             if job.dealer_id == "broken":
                 raise ZeroDivisionError
-            return Next(None)
+            return JobResult(None)
 
         kind = Kind("work", run, longest_wait=DAY, at_once=8, of_dealer=4)
         loop = JobLoop(store, [kind], clock=lambda: MONDAY)

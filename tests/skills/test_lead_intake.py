@@ -19,7 +19,7 @@ from dealer_agent.leads.spreadsheet import cells
 from dealer_agent.protocol.errors import IdempotencyConflict, InvalidConsent
 from dealer_agent.storage.clock import confirm_clock
 from dealer_agent.storage.leads.lead_record import lead_details
-from dealer_agent.storage.privacy.erasure import Purged, purge
+from dealer_agent.storage.privacy.erasure import PurgeCounts, purge
 
 NOW = datetime(2026, 3, 2, 15, 0, tzinfo=UTC)
 PROFILE = Profile(
@@ -30,7 +30,7 @@ PROFILE = Profile(
 )
 
 
-def purged(at: IntakeSetup, now: datetime) -> Purged:
+def purged(at: IntakeSetup, now: datetime) -> PurgeCounts:
     write_at(now, at.store, "ridgeline", confirm_clock)
     before = now - timedelta(days=90)
     return purge(at.store, "ridgeline", refusals_before=before, accesses_before=before, counts_before=before, now=now)

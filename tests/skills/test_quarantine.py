@@ -16,7 +16,7 @@ from tests.skills.test_customer_actions import cancel as customer_cancels
 from tests.skills.visiting import LOT, NOW, at, lead_with_visit, visit
 from tests.storage.calls import list_leads, lock_at, read, read_at
 
-from dealer_agent.lead_intake.decisions import Decided, Decisions
+from dealer_agent.lead_intake.decisions import DecidedLead, Decisions
 from dealer_agent.leads.consent import channels_of
 from dealer_agent.leads.lead_view import lead_view
 from dealer_agent.leads.timetable import Timetable
@@ -45,15 +45,17 @@ def intake(new_intake: OpenIntake) -> IntakeSetup:
     return new_intake(WITH_PEOPLE, confirms_by_mail=True)
 
 
-def decide(intake: IntakeSetup, how: Callable[[Decisions], Decided | None], now: datetime = LATER) -> Decided | None:
+def decide(
+    intake: IntakeSetup, how: Callable[[Decisions], DecidedLead | None], now: datetime = LATER
+) -> DecidedLead | None:
     return lock_at(now, intake.store, "ridgeline", lambda tx: how(Decisions(tx, CONTEXT, "kim")))
 
 
-def release(intake: IntakeSetup, answer: dict[str, Any], now: datetime = LATER) -> Decided | None:
+def release(intake: IntakeSetup, answer: dict[str, Any], now: datetime = LATER) -> DecidedLead | None:
     return decide(intake, lambda decisions: decisions.release(answer["lead_id"]), now)
 
 
-def refuse(intake: IntakeSetup, answer: dict[str, Any], now: datetime = LATER) -> Decided | None:
+def refuse(intake: IntakeSetup, answer: dict[str, Any], now: datetime = LATER) -> DecidedLead | None:
     return decide(intake, lambda decisions: decisions.refuse(answer["lead_id"], "spam"), now)
 
 

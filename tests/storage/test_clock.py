@@ -10,7 +10,7 @@ from tests.storage.calls import at_time, lock_at, read_at, write_at
 from tests.storage.samples import DEALER, MONDAY, first_answer, import_rows, row, stock_of, storing
 
 from dealer_agent.storage.clock import BACKWARD, FORWARD, clock_problem, confirm_clock, trust_clock
-from dealer_agent.storage.errors import ClockDoubtful
+from dealer_agent.storage.errors import ClockUnreliable
 from dealer_agent.storage.leads.idempotency import record_idempotency
 from dealer_agent.storage.leads.lead_writer import LeadWriter
 from dealer_agent.storage.leads.stored_leads import record_refusal
@@ -63,7 +63,7 @@ def test_a_clock_that_is_wrong_by_800_days_deletes_nothing(
 ) -> None:
     if noted:
         write_at(MONDAY, filled, DEALER, trust_clock)
-    with pytest.raises(ClockDoubtful, match=r"800 days (after|before) .*--clock-is-right"):
+    with pytest.raises(ClockUnreliable, match=r"800 days (after|before) .*--clock-is-right"):
         delete(filled, now)
     assert counts(filled) == [1, 1, 1, 1]
 
@@ -75,7 +75,7 @@ def test_rows_that_are_stored_while_the_clock_is_wrong_do_not_make_it_plausible(
     write_at(MONDAY, filled, DEALER, trust_clock)
     writer.submit(DEALER, storing("L2", AHEAD, contacts=["pat@example.com"])).result(60)
     lock_at(AHEAD, filled, DEALER, log_access, "Alex", "leads list", leads=1)
-    with pytest.raises(ClockDoubtful):
+    with pytest.raises(ClockUnreliable):
         dispose_at(filled, AHEAD)
     assert counts(filled)[0] == 2
 
@@ -93,7 +93,7 @@ def test_a_person_who_confirms_the_clock_lets_disposal_go_on(filled: Store) -> N
 @sqlite_first()
 def test_a_corrected_clock_is_plausible_at_once(filled: Store) -> None:
     write_at(MONDAY, filled, DEALER, trust_clock)
-    with pytest.raises(ClockDoubtful):
+    with pytest.raises(ClockUnreliable):
         purge_at(filled, AHEAD)
     purge_at(filled, MONDAY + DAY)
 
@@ -137,7 +137,7 @@ def test_any_clock_is_plausible_for_a_dealer_without_rows(store: Store) -> None:
 @sqlite_first()
 def test_each_dealer_has_a_trusted_time_of_its_own(filled: Store) -> None:
     write_at(AHEAD, filled, "lakeside", confirm_clock)
-    with pytest.raises(ClockDoubtful):
+    with pytest.raises(ClockUnreliable):
         dispose_at(filled, AHEAD)
 
 

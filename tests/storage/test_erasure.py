@@ -28,7 +28,7 @@ from dealer_agent.storage.leads.stored_leads import append_to_lead, get_lead, re
 from dealer_agent.storage.leads.visits import busy_quarters, occupy_places, record_visit, visits_of
 from dealer_agent.storage.privacy.accesses import list_accesses, log_access
 from dealer_agent.storage.privacy.consents import record_consent, record_withdrawal_event, verify_chain
-from dealer_agent.storage.privacy.erasure import MOST_LEADS, Disposed, dispose, erase_lead
+from dealer_agent.storage.privacy.erasure import MOST_LEADS, DisposalCounts, dispose, erase_lead
 from dealer_agent.storage.schema import consent_proofs, metadata
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
@@ -230,7 +230,7 @@ def sent(store: Store) -> None:
         tx.connection.execute(text("UPDATE outbox SET state = 'sent'"))
 
 
-def disposed(store: Store, leads_unused_since: datetime, consents_before: datetime, now: datetime) -> Disposed:
+def disposed(store: Store, leads_unused_since: datetime, consents_before: datetime, now: datetime) -> DisposalCounts:
     if read_at(now, store, DEALER, clock_problem):
         write_at(now, store, DEALER, confirm_clock)
     return dispose(store, DEALER, leads_unused_since=leads_unused_since, consents_before=consents_before, now=now)

@@ -20,13 +20,13 @@ from dealer_agent.storage.leads.idempotency import record_idempotency
 from dealer_agent.storage.leads.lead_writer import LeadWriter
 from dealer_agent.storage.leads.stored_leads import record_refusal
 from dealer_agent.storage.privacy.accesses import list_accesses, log_access
-from dealer_agent.storage.privacy.erasure import MOST_ROWS, Purged, purge
+from dealer_agent.storage.privacy.erasure import MOST_ROWS, PurgeCounts, purge
 from dealer_agent.storage.store import Store
 
 DAY = timedelta(days=1)
 
 
-def purged(store: Store, now: datetime) -> Purged:
+def purged(store: Store, now: datetime) -> PurgeCounts:
     write_at(now, store, DEALER, confirm_clock)
     return purge(
         store,

@@ -18,7 +18,7 @@ from dealer_agent.storage.database_url import database_url as parsed_url
 from dealer_agent.storage.errors import AlreadyStored, translating
 from dealer_agent.storage.leads.lead_writer import LeadWriter
 from dealer_agent.storage.leads.visits import (
-    Booked,
+    BookedVisit,
     booked_visits,
     busy_quarters,
     end_visits,
@@ -283,11 +283,11 @@ def test_a_customers_booked_visits_are_those_that_stand_and_are_not_over(
     in_one(writer, storing("L2", contacts=["pat@example.com"]))
     in_one(writer, recording(record))
 
-    def look(lead_ids: Sequence[str]) -> list[Booked]:
+    def look(lead_ids: Sequence[str]) -> list[BookedVisit]:
         return in_one(writer, lambda tx: booked_visits(at_time(tx, MONDAY), lead_ids, "test_drive"))
 
     assert record.starts_at is None or record.ends_at is not None
-    told = [Booked("A1", "Ridgeline North", record.kind, record.starts_at, record.ends_at)] if found else []  # type: ignore[arg-type]
+    told = [BookedVisit("A1", "Ridgeline North", record.kind, record.starts_at, record.ends_at)] if found else []  # type: ignore[arg-type]
     assert look(["L0", "L1"]) == told
     assert look([]) == []
 

@@ -22,7 +22,7 @@ from dealer_agent.alerts.rules import DAY, KEPT, Observation, Timing, check
 from dealer_agent.config.agent_settings import AgentsSettings
 from dealer_agent.config.alert_settings import AlertSettings
 from dealer_agent.delivery.attempt import NotDelivered
-from dealer_agent.jobs.loop import Next
+from dealer_agent.jobs.loop import JobResult
 from dealer_agent.storage.alerts import (
     CheckRecord,
     MessageState,
@@ -138,7 +138,7 @@ def _observe_database(
         yield from observing.observe_proxy(tx).items()
 
 
-async def send_message(store: Store, watch: Watch | None, receiver: Receiver, job: Job) -> Next:
+async def send_message(store: Store, watch: Watch | None, receiver: Receiver, job: Job) -> JobResult:
     """Sends the message of a job, and records the result. Raises StorageError.
 
     Without a watch, nobody gets alerts any more.
@@ -154,17 +154,17 @@ async def send_message(store: Store, watch: Watch | None, receiver: Receiver, jo
 
     document = await asyncio.to_thread(read)
     if document is None:
-        return Next(None)
+        return JobResult(None)
     if watch is None or job.attempts > MOST_ATTEMPTS:
         problem = "nobody gets alerts any more" if watch is None else "the result of the last attempt is unknown"
         await asyncio.to_thread(note, "failed", problem)
-        return Next(None)
+        return JobResult(None)
     try:
         await watch.receivers.send(receiver, job.subject, document, job.now)
     except NotDelivered as failure:
         gives_up = job.attempts >= MOST_ATTEMPTS
         log.error("alert not sent", dealer=watch.owner, to=receiver, problem=failure.problem, gives_up=gives_up)
         await asyncio.to_thread(note, "failed" if gives_up else "waiting", failure.problem)
-        return Next(None, failed=not gives_up)
+        return JobResult(None, failed=not gives_up)
     await asyncio.to_thread(note, "sent", None)
-    return Next(None)
+    return JobResult(None)

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from dealer_agent.alerts.checking import FIRST_PAUSE, LONGEST_PAUSE, Watch, run_check, send_message
 from dealer_agent.alerts.watches import watch_of_dealer
-from dealer_agent.jobs.loop import Kind, Next
+from dealer_agent.jobs.loop import JobResult, Kind
 from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.storage.alerts import ALERT_CHECK, MESSAGE_KINDS, Receiver
 from dealer_agent.storage.isolation import ALL_DEALERS
@@ -60,7 +60,7 @@ class AlertJobs:
         check = Kind(ALERT_CHECK, self._check, longest_wait=LONGEST_CHECK_WAIT, at_once=20, is_recurring=True)
         return [check, *(self._messages(receiver, name) for receiver, name in MESSAGE_KINDS.items())]
 
-    async def _check(self, job: Job) -> Next:
+    async def _check(self, job: Job) -> JobResult:
         """Checks the conditions of an owner, and says when the next check is due.
 
         Without a watch, only looks again later.
@@ -70,15 +70,15 @@ class AlertJobs:
         dealers = 0 if job.dealer_id == ALL_DEALERS else self.count_dealers()
         if watch is None:
             seconds = max(UNWATCHED_SECONDS, UNWATCHED_SECONDS_A_DEALER * dealers)
-            return Next(job.now + timedelta(seconds=seconds))
+            return JobResult(job.now + timedelta(seconds=seconds))
         has_messages = await asyncio.to_thread(run_check, self.store, watch, job)
         seconds = max(CHECK_SECONDS, SECONDS_A_DEALER * dealers)
-        return Next(job.now + timedelta(seconds=seconds), has_new_jobs=has_messages)
+        return JobResult(job.now + timedelta(seconds=seconds), has_new_jobs=has_messages)
 
     def _messages(self, receiver: Receiver, name: str) -> Kind:
         """The kind of jobs that send messages to one kind of receiver."""
 
-        async def send(job: Job) -> Next:
+        async def send(job: Job) -> JobResult:
             watch = await asyncio.to_thread(self.find_watch, job.dealer_id)
             return await send_message(self.store, watch, receiver, job)
 

@@ -11,7 +11,7 @@ from dealer_agent.alerts.jobs import alert_kinds
 from dealer_agent.config import SettingsError
 from dealer_agent.feeds.collection.collection import feed_rows
 from dealer_agent.feeds.collection.collector import FeedJobs
-from dealer_agent.jobs.loop import JobLoop, Kind, Next, first_jobs_within
+from dealer_agent.jobs.loop import JobLoop, JobResult, Kind, first_jobs_within
 from dealer_agent.known_keys.known import KnownKeys
 from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.privacy.key_rotation import InstallationKeys
@@ -48,7 +48,7 @@ def jobs_of(opened: OpenInstallation, watch: Watch | None, keys: InstallationKey
     return JobLoop(store, every, begin=partial(_begin_checks, opened), find_more=feeds.with_files)
 
 
-async def _store_changed(opened: OpenInstallation, kinds: Iterable[Kind], job: Job) -> Next:
+async def _store_changed(opened: OpenInstallation, kinds: Iterable[Kind], job: Job) -> JobResult:
     """Stores the jobs of a dealer whose settings have changed.
 
     If this process cannot read the settings, the job fails and is tried again. Meanwhile the rows of the feeds stay:
@@ -61,7 +61,7 @@ async def _store_changed(opened: OpenInstallation, kinds: Iterable[Kind], job: J
         await asyncio.to_thread(_store_jobs, opened.store, job.dealer_id, None, kinds, within)
         raise
     await asyncio.to_thread(_store_jobs, opened.store, job.dealer_id, rows, kinds, within)
-    return Next(None, has_new_jobs=True)
+    return JobResult(None, has_new_jobs=True)
 
 
 def _begin_checks(opened: OpenInstallation) -> None:

@@ -237,7 +237,7 @@ def _is_in_stock(search: Answered) -> bool | str:
     """Expects that a search without filters found each vehicle, too. Returns True, or what is wrong."""
     known = {*map(key_of, search.stock.listings or [])} if search.stock.is_complete else {*search.page.keys}
     more = next((key for key in search.page.keys if key not in known), None)
-    return more is None or f"{shown(search.members)} finds {more}, and a search without filters does not."
+    return more is None or f"{shown(search.members)} finds {more}, which a search without filters does not find."
 
 
 def _has_values_of_stock(search: Answered) -> bool | str:

@@ -92,17 +92,17 @@ def run(
 ) -> None:
     """Fetch a feed now and import its files, whatever its schedule says."""
     # Imported here: the HTTP client takes a moment.
-    from dealer_agent.feeds.collection.collection import Collected, FeedCollection, feed_rows, import_in_process
+    from dealer_agent.feeds.collection.collection import CollectionResult, FeedCollection, feed_rows, import_in_process
     from dealer_agent.feeds.collection.collector import feed_kind
-    from dealer_agent.jobs.loop import Next, run_job
+    from dealer_agent.jobs.loop import JobResult, run_job
 
     feed_named(dealer, name)
     with dealer.write() as tx:
         put_feeds(tx, feed_rows(dealer.settings))
 
-    collected: list[Collected] = []
+    collected: list[CollectionResult] = []
 
-    async def collect(job: Job) -> Next:
+    async def collect(job: Job) -> JobResult:
         collection = FeedCollection(dealer.store, import_in_process)
         collected.append(await collection.collect(dealer.settings, job, fetches=True, again=again))
         return collected[0].next

@@ -29,7 +29,7 @@ from dealer_agent.storage.leads.quarantine import (
 from dealer_agent.storage.privacy.accesses import log_access
 
 if TYPE_CHECKING:
-    from dealer_agent.lead_intake.decisions import Decided, Decisions
+    from dealer_agent.lead_intake.decisions import DecidedLead, Decisions
 
 ANONYMOUS = "anonymous"
 FOUND_AT_ONCE = 200
@@ -144,8 +144,8 @@ def _decide(
     lead_ids: list[str] | None,
     agent: str | None,
     action: str,
-    decide: "Callable[[Decisions, str], Decided | None]",
-) -> "tuple[list[Decided], list[str]]":
+    decide: "Callable[[Decisions, str], DecidedLead | None]",
+) -> "tuple[list[DecidedLead], list[str]]":
     """Decides about each lead in a transaction of its own, with its entry in the access log.
 
     Returns what was decided, and the leads that did not wait any more. A lead that cannot be read is left out with a

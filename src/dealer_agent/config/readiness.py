@@ -25,7 +25,7 @@ class ReadinessItem(NamedTuple):
     """What is said of a point of which nothing is missing."""
 
 
-class Missing(NamedTuple):
+class MissingItem(NamedTuple):
     """A point that is missing."""
 
     name: str
@@ -203,12 +203,12 @@ POINTS = (
 )
 
 
-def missing_points(settings: Settings) -> Iterator[Missing]:
+def missing_points(settings: Settings) -> Iterator[MissingItem]:
     """The points of the list that are missing, in its order."""
     for point in POINTS:
         says = point.missing(settings)
         if says is not None:
-            yield Missing(point.name, says, point.cure)
+            yield MissingItem(point.name, says, point.cure)
 
 
 def is_open(settings: Settings) -> bool:

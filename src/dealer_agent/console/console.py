@@ -360,7 +360,7 @@ async def _read_form(route: Route, request: ConsoleRequest, scope: Scope, receiv
         return
     try:
         async with asyncio.timeout(UPLOAD_SECONDS):
-            counted = _Counted(receive, route.upload_bytes)
+            counted = _BodyCounter(receive, route.upload_bytes)
             form = await Request(scope, counted).form(max_files=1, max_fields=MOST_FIELDS)
     except (ClientDisconnect, TimeoutError):
         raise ClientGoneError from None
@@ -373,7 +373,7 @@ async def _read_form(route: Route, request: ConsoleRequest, scope: Scope, receiv
 
 
 @dataclass
-class _Counted:
+class _BodyCounter:
     """Receives the body of a request, of at most so many bytes."""
 
     receive: Receive

@@ -28,7 +28,7 @@ from dealer_agent.delivery.delivery_content import prepare_delivery, read_leads
 from dealer_agent.delivery.outlets import DealerOutlets
 from dealer_agent.delivery.slots import Breaker, share_slots
 from dealer_agent.encryption.errors import EncryptionError
-from dealer_agent.jobs.loop import Looks, words_of
+from dealer_agent.jobs.loop import PollTimer, words_of
 from dealer_agent.storage.deliveries import outbox
 from dealer_agent.storage.deliveries.outbox import DueDelivery, Receiver
 from dealer_agent.storage.deliveries.sent_deliveries import StoredDocument
@@ -165,7 +165,7 @@ class DeliveryLoop:
     # The dealers with news, and those that the last poll found. Both are read, side by side.
     _woken: dict[str, None] = field(default_factory=dict)
     _found: dict[str, None] = field(default_factory=dict)
-    _looks: Looks = field(default_factory=lambda: Looks("deliveries wait"))
+    _poll_timer: PollTimer = field(default_factory=lambda: PollTimer("deliveries wait"))
     _next_poll: float = 0.0
     _stopping: bool = False
 
@@ -174,7 +174,7 @@ class DeliveryLoop:
         queue = self._queues.get(dealer_id)
         if queue is None or (queue.not_before is None and (queue.dealer is None or queue.dealer.outlets)):
             self._woken[dealer_id] = None
-            self._looks.wake()
+            self._poll_timer.wake()
 
     def forget(self, dealer_id: str) -> None:
         """The dealer's settings have changed. Call it on the event loop. Deliveries in progress keep the older ones."""
@@ -183,15 +183,15 @@ class DeliveryLoop:
     async def run(self) -> None:
         """Sends until `stop` is called. Then deliveries in progress get STOP_SECONDS, and the others are released."""
         while not self._stopping:
-            await self._looks.look(self._begin_due)
+            await self._poll_timer.poll(self._begin_due)
             until_poll = self._next_poll - asyncio.get_running_loop().time()
-            await self._looks.wait(min(READ_AGAIN_SECONDS, until_poll) if self._woken else until_poll)
+            await self._poll_timer.wait(min(READ_AGAIN_SECONDS, until_poll) if self._woken else until_poll)
         await self._finish()
 
     def stop(self) -> None:
         """Ends `run` within a few seconds. Do not cancel the task of `run`: it would lose deliveries that it leased."""
         self._stopping = True
-        self._looks.wake()
+        self._poll_timer.wake()
 
     async def _begin_due(self) -> None:
         """Leases as many deliveries as allowed. After a failure, the next look tries again."""
@@ -232,7 +232,7 @@ class DeliveryLoop:
             for dealer_id in idle[: len(self._queues) - MOST_KEPT]:
                 del self._queues[dealer_id]
         if len(chosen) >= READ_AT_ONCE:
-            self._looks.wake()
+            self._poll_timer.wake()
 
     def _dealers_to_read(self, now: float) -> list[str]:
         """Dealers with new deliveries, and some of those that have waited longest.

@@ -22,9 +22,9 @@ from dealer_agent.feeds.files.checks import CHECK_BY_ID, CheckRun, FeedChecks, F
 from dealer_agent.feeds.files.counts import Comparison, FileCounts, ImportEffect, check_feed, shape_of
 from dealer_agent.feeds.files.feed import MOST_FILE_MIB, MOST_REPORTED, FeedError, ParsedFeed, RowProblem
 from dealer_agent.feeds.files.import_plan import Plan
-from dealer_agent.feeds.files.plausibility import Doubt
+from dealer_agent.feeds.files.plausibility import Implausibility
 from dealer_agent.feeds.files.reader import read_feed
-from dealer_agent.feeds.row_doubts import RowDoubts
+from dealer_agent.feeds.row_doubts import ImplausibleRows
 from dealer_agent.inventory.listing import ListingPolicy, Unit, UnitRecord, list_unit, listing_digest, vehicle_id_for
 from dealer_agent.storage.errors import FeedRefused
 from dealer_agent.storage.stock.reading import record_refused_import
@@ -288,7 +288,7 @@ class _Rows:
 
     def __post_init__(self) -> None:
         bounds = self.new_check_run().bounds
-        self.doubts = RowDoubts(self.policy, bounds, self.unit_at, at=self.at, source=self.source)
+        self.doubts = ImplausibleRows(self.policy, bounds, self.unit_at, at=self.at, source=self.source)
 
     @property
     def default_rooftop(self) -> str:
@@ -344,7 +344,7 @@ class _Rows:
         sampled = {row.vehicle_id for row in changed}
         returned = {row.vehicle_id for row in plan.back}
         positions = {row.vehicle_id: row.position for row in (*plan.changed, *plan.back)}
-        jumps: dict[int, Doubt] = {}
+        jumps: dict[int, Implausibility] = {}
         for documents in stock.documents(list(positions)):
             for vehicle_id, document in documents.items():
                 position = positions[vehicle_id]

@@ -1,8 +1,8 @@
 """Decides which rows of an import are left out: units of other dealers, and implausible units, which are held back.
 
-`RowDoubts.add` gets each row while the file is read. When the import is planned, `leave_out_foreign` and `hold_back`
-change the plan. The reasons are in
-`feeds.files.plausibility`, the decisions of people in `storage.stock.held_units`.
+`ImplausibleRows.add` gets each row while the file is read. When the import is planned, `leave_out_foreign` and
+`hold_back` change the plan. The reasons are in `feeds.files.plausibility`, the decisions of people in
+`storage.stock.held_units`.
 """
 
 from array import array
@@ -16,7 +16,7 @@ import msgspec
 from dealer_agent.feeds.files.checks import CheckRun
 from dealer_agent.feeds.files.counts import MOST_DEALERS
 from dealer_agent.feeds.files.import_plan import Plan
-from dealer_agent.feeds.files.plausibility import Bounds, Doubt, SimilarPrices, doubt
+from dealer_agent.feeds.files.plausibility import Bounds, Implausibility, SimilarPrices, doubt
 from dealer_agent.inventory.canonical_words.text import fold
 from dealer_agent.inventory.listing import ListingPolicy, Unit
 from dealer_agent.storage.stock.held_units import GRACE, HeldRows, HeldUnit
@@ -34,7 +34,7 @@ class Foreign(NamedTuple):
     dealers: Collection[str] = ()
 
 
-class RowDoubts:
+class ImplausibleRows:
     """The doubts about the rows of one import. `unit_at` has the unit at each position.
 
     `prices` are those of the rows, 0 for none.
@@ -51,14 +51,14 @@ class RowDoubts:
         self._rows = 0
         self.prices = array("q")
         # By the position of a row.
-        self._doubts: dict[int, tuple[Doubt, ...]] = {}
+        self._doubts: dict[int, tuple[Implausibility, ...]] = {}
         self._similar_prices = SimilarPrices(self._bounds)
         # By the name of another dealer, the positions of its rows.
         self._rows_of_dealer: dict[str, array[int]] = {}
         # The names in the rows of this dealer, in the order of the rows.
         self._own_dealers: dict[str, None] = {}
 
-    def add(self, position: int, unit: Unit, noted: tuple[Doubt, ...] | None, *, is_ours: bool) -> None:
+    def add(self, position: int, unit: Unit, noted: tuple[Implausibility, ...] | None, *, is_ours: bool) -> None:
         """Remembers what later steps need of a row: its price, the doubts about it, and the dealer that it names.
 
         `noted` are the doubts that the reader has already. `is_ours`: the row names a rooftop of this dealer. Otherwise
@@ -113,7 +113,7 @@ class RowDoubts:
         plan.leave_out(positions)
         return Foreign(positions, frozenset(map(fold, foreign)))
 
-    def compare(self, position: int, old: int, new: int) -> Doubt | None:
+    def compare(self, position: int, old: int, new: int) -> Implausibility | None:
         """The doubt about the price of a unit for sale, compared with its last one. 0 is not a price."""
         if old and self._has("price_zero", position):
             return doubt("price_zero", other=old)
@@ -127,7 +127,7 @@ class RowDoubts:
         check_run: CheckRun,
         plan: Plan,
         stock: StockBefore,
-        jumps: dict[int, Doubt],
+        jumps: dict[int, Implausibility],
         scope: tuple[str, ...],
         remember: timedelta,
     ) -> tuple[HeldRows, Collection[int]]:
@@ -163,7 +163,7 @@ class RowDoubts:
         self._report(check_run, held)
         return self._rows_after(held.values(), decisions, plan.ids, scope, remember), held.keys()
 
-    def _all_doubts(self, jumps: dict[int, Doubt]) -> dict[int, tuple[Doubt, ...]]:
+    def _all_doubts(self, jumps: dict[int, Implausibility]) -> dict[int, tuple[Implausibility, ...]]:
         """The doubts about each unit, by its position: its own, those of similar prices, and jumps of prices."""
         # A price of 0 does not count as a price, unless the unit had one.
         doubts = {row: tuple(d for d in found if d.reason != "price_zero") for row, found in self._doubts.items()}
@@ -172,8 +172,8 @@ class RowDoubts:
         return {position: found for position, found in doubts.items() if found}
 
     def _unreleased(
-        self, doubts: tuple[Doubt, ...], decided: HeldUnit | None, unit: Unit, position: int
-    ) -> tuple[Doubt, ...]:
+        self, doubts: tuple[Implausibility, ...], decided: HeldUnit | None, unit: Unit, position: int
+    ) -> tuple[Implausibility, ...]:
         """The doubts that nobody released. A unit that has left the stock has no last price: its doubt stays."""
         if decided is None:
             return doubts
@@ -191,7 +191,7 @@ class RowDoubts:
         self,
         vehicle_id: str,
         unit: Unit,
-        doubts: tuple[Doubt, ...],
+        doubts: tuple[Implausibility, ...],
         decided: HeldUnit | None,
         stock: StockBefore,
         *,

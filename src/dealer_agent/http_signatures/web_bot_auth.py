@@ -31,7 +31,7 @@ LEARN_KEYS_SECONDS = 60.0
 _THUMBPRINT = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 
 
-class Verified(NamedTuple):
+class VerifiedRequest(NamedTuple):
     """A request that an agent has signed.
 
     `origin`: where the agent publishes its keys. `thumbprint`: that of the key. `accepted_until`: seconds since 1970;
@@ -65,7 +65,7 @@ class KnownKeySet(Protocol):
         """When they were fetched, in seconds since 1970."""
 
 
-class _Found(NamedTuple):
+class _LabelledSignature(NamedTuple):
     label: str
     components: list[Component]
     parameters: Mapping[str, Any]
@@ -74,7 +74,7 @@ class _Found(NamedTuple):
 
 def verify_request(
     request: SignableRequest, now: float, find_keys: Callable[[str], KnownKeySet | None]
-) -> Verified | UnknownKeys | None:
+) -> VerifiedRequest | UnknownKeys | None:
     """The signer of a request. `now` is in seconds since 1970; `find_keys` finds the keys of an origin.
 
     Returns None for a request that has no signature with the tag of Web Bot Auth, or one that names no key directory.
@@ -117,16 +117,16 @@ def verify_request(
         )
     digest = fields.value("content-digest") if "content-digest" in covered else None
     covers_target = "@method" in covered and bool(covered & {"@path", "@target-uri", "@request-target"})
-    return Verified(origin, keyid, nonce, accepted_until, digest, covers_target)
+    return VerifiedRequest(origin, keyid, nonce, accepted_until, digest, covers_target)
 
 
-def check_body(verified: Verified, body: bytes) -> None:
+def check_body(verified: VerifiedRequest, body: bytes) -> None:
     """Raises SignatureRefused if the signature covers a digest that is not that of the body."""
     if verified.content_digest is not None:
         check_digest(verified.content_digest, body)
 
 
-def check_coverage(verified: Verified) -> None:
+def check_coverage(verified: VerifiedRequest) -> None:
     """Raises SignatureRefused if the signature does not cover a whole request, such as a lead. Call `check_body` too.
 
     The drafts only require that the authority is covered. An attacker who sees such a signature can send another lead
@@ -152,7 +152,7 @@ def check_algorithm(key: PublicKey, parameters: Mapping[str, Any]) -> None:
         )
 
 
-def signatures_with_tag(fields: Fields, tag: str, limit: int) -> list[_Found]:
+def signatures_with_tag(fields: Fields, tag: str, limit: int) -> list[_LabelledSignature]:
     """The signatures of a message with a tag. Raises SignatureRefused, also if it has more than `limit` of any tag."""
     inputs = fields.dictionary("signature-input")
     if len(inputs) > limit:
@@ -175,7 +175,7 @@ def signatures_with_tag(fields: Fields, tag: str, limit: int) -> list[_Found]:
             raise SignatureRefused(
                 "malformed", f"The header signature has no bytes with the label `{label}`: add them."
             )
-        found.append(_Found(label, components, parameters, signature))
+        found.append(_LabelledSignature(label, components, parameters, signature))
     return found
 
 
@@ -183,14 +183,14 @@ def _not_strings() -> SignatureRefused:
     return SignatureRefused("malformed", "A member of signature-input is not a list of strings: correct it.")
 
 
-def _find_signature(fields: Fields) -> _Found | None:
+def _find_signature(fields: Fields) -> _LabelledSignature | None:
     """The first signature with the tag of Web Bot Auth. Raises SignatureRefused."""
     if TAG not in (fields.value("signature-input") or ""):
         return None  # Of another profile, in whatever form.
     return next(iter(signatures_with_tag(fields, TAG, MAX_SIGNATURES)), None)
 
 
-def _find_origin(fields: Fields, found: _Found) -> str | None:
+def _find_origin(fields: Fields, found: _LabelledSignature) -> str | None:
     """The origin of the key directory of a signature: of the member of signature-agent that it covers.
 
     None without the header, and for members of other types than `directory`, which the drafts say to ignore. Raises

@@ -31,7 +31,7 @@ FEW_DEALERS = 100
 """The first jobs of so many dealers cost little, so they need not be spread."""
 
 
-class Next(NamedTuple):
+class JobResult(NamedTuple):
     """The end of a run. The job is due again at `due_at`; None removes it.
 
     A job that `failed` is due again after the pause of its kind, or at `due_at` if that is sooner. `result` is for the
@@ -75,7 +75,7 @@ class Kind:
     """
 
     name: str
-    run: Callable[[Job], Awaitable[Next]]
+    run: Callable[[Job], Awaitable[JobResult]]
     first_pause: timedelta = timedelta(seconds=30)
     longest_pause: timedelta = timedelta(hours=1)
     longest_wait: timedelta = timedelta(days=8)
@@ -86,10 +86,10 @@ class Kind:
 
 
 @dataclass
-class Looks:
-    """The looks of a loop for work: one after the other, after a time or at once after `wake`.
+class PollTimer:
+    """When a loop polls for work: after a time, or at once after `wake`.
 
-    A look that fails is logged as `event`, once until one succeeds.
+    A poll that fails is logged as `event`, once until one succeeds.
     """
 
     event: str
@@ -97,11 +97,11 @@ class Looks:
     _awake: asyncio.Event = field(default_factory=asyncio.Event)
 
     def wake(self) -> None:
-        """Ends the wait for the next look. Call it on the event loop."""
+        """Ends the wait for the next poll. Call it on the event loop."""
         self._awake.set()
 
-    async def look(self, begin_due: Callable[[], Awaitable[object]]) -> None:
-        """One look."""
+    async def poll(self, begin_due: Callable[[], Awaitable[object]]) -> None:
+        """Polls once: `begin_due` begins the work that is due."""
         self._awake.clear()
         try:
             await begin_due()
@@ -113,7 +113,7 @@ class Looks:
             self.is_failing = False
 
     async def wait(self, seconds: float) -> None:
-        """Waits for the next look."""
+        """Waits until the next poll is due."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._awake.wait()
@@ -137,14 +137,14 @@ class JobLoop:
     _running: dict[JobKey, asyncio.Task[None]] = field(default_factory=dict)
     # The class of the error with which each failing job failed last.
     _failing: dict[JobKey, type[Exception]] = field(default_factory=dict)
-    _looks: Looks = field(default_factory=lambda: Looks("jobs not looked for"))
+    _poll_timer: PollTimer = field(default_factory=lambda: PollTimer("jobs not looked for"))
 
     async def run(self) -> None:
         """Does jobs until it is cancelled. Then it gives the leases of its jobs back."""
         try:
             while True:
-                await self._looks.look(self.look)
-                await self._looks.wait(LOOK_SECONDS)
+                await self._poll_timer.poll(self.look)
+                await self._poll_timer.wait(LOOK_SECONDS)
         finally:
             for task in self._running.values():
                 task.cancel()
@@ -157,7 +157,7 @@ class JobLoop:
 
     def wake(self) -> None:
         """Looks for due jobs at once. Call it on the event loop."""
-        self._looks.wake()
+        self._poll_timer.wake()
 
     async def look(self) -> bool:
         """Begins due jobs, and returns whether there was one. Raises StorageError."""
@@ -196,7 +196,7 @@ class JobLoop:
         try:
             done = await run_job(self.store, kind, key, when, self.clock)
             if done is not None and done.has_new_jobs:
-                self._looks.wake()
+                self._poll_timer.wake()
         except (DealerUnknown, LeaseLost):
             pass  # The dealer was removed, or another process has the job.
         except Exception as fault:  # noqa: BLE001 - the boundary: one job must not stop the others.
@@ -210,7 +210,7 @@ class JobLoop:
 
 async def run_job(
     store: Store, kind: Kind, key: JobKey, when: When = "now", clock: Callable[[], datetime] = lambda: datetime.now(UTC)
-) -> Next | None:
+) -> JobResult | None:
     """Does a job and stores when it is due next. None if another process has it, or if `when` excludes it.
 
     Raises StorageError, and the errors of the kind.
@@ -220,11 +220,11 @@ async def run_job(
     if job is None:
         return None
     renewing = asyncio.create_task(_renew(store, job))
-    done: Next | None = None
+    done: JobResult | None = None
     try:
         done = await kind.run(job)
     except Exception:
-        done = Next(None, failed=True)
+        done = JobResult(None, failed=True)
         raise
     finally:
         renewing.cancel()
@@ -257,10 +257,10 @@ async def _renew(store: Store, job: Job) -> None:
             continue  # The lease lasts for two more attempts.
 
 
-def _finish(store: Store, kind: Kind, job: Job, done: Next | None, now: datetime) -> None:
+def _finish(store: Store, kind: Kind, job: Job, done: JobResult | None, now: datetime) -> None:
     """Stores the end of a run. None: it was stopped, so another process may do the job at once."""
     if done is None:
-        end = Next(job.due_at), job.attempts - 1
+        end = JobResult(job.due_at), job.attempts - 1
     elif done.failed:
         again = now + pause_after(job.attempts, kind.first_pause, kind.longest_pause)
         end = done._replace(due_at=min(again, done.due_at or again)), job.attempts

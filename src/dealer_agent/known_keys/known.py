@@ -24,7 +24,7 @@ from dealer_agent.http_signatures.directory import (
     stored_key_set,
 )
 from dealer_agent.http_signatures.origin import parse_origin
-from dealer_agent.jobs.loop import Kind, Next
+from dealer_agent.jobs.loop import JobResult, Kind
 from dealer_agent.known_keys.fetching import FetchFailed, KeyResponse, fetch
 from dealer_agent.outgoing.addresses import AddressRule
 from dealer_agent.storage.jobs import Job, hold_job
@@ -207,16 +207,16 @@ class KnownKeys:
         else:
             self._sets[row.source] = KeySet(row.document, {}, *times)
 
-    async def _run(self, job: Job) -> Next:
+    async def _run(self, job: Job) -> JobResult:
         """Fetches one source."""
         source = job.subject
         row = await asyncio.to_thread(self._find, source)
         if row is None:
-            return Next(None)
+            return JobResult(None)
         is_pinned = row.pinned_until is not None and row.pinned_until > job.now
         if row.document is None and row.problem is not None and not is_pinned:
             await asyncio.to_thread(self._remove, job)
-            return Next(None)
+            return JobResult(None)
         started = time.monotonic()
         try:
             found = await self._fetch(source, pinned=is_pinned)
@@ -228,20 +228,20 @@ class KnownKeys:
                 log.info("keys not fetched", problem=str(failed))
             await asyncio.to_thread(self._put_problem, job, str(failed))
             if row.document is None and not is_pinned:
-                return Next(job.now + FORGOTTEN_AFTER)
+                return JobResult(job.now + FORGOTTEN_AFTER)
             if is_ended(row, job.now) and not is_pinned:
                 await asyncio.to_thread(self._remove, job)
-                return Next(None)
+                return JobResult(None)
             if is_pinned:
-                return Next(None, failed=True)
-            return Next(job.now + max(RETRIED_AFTER, _pause_after(started)))
+                return JobResult(None, failed=True)
+            return JobResult(job.now + max(RETRIED_AFTER, _pause_after(started)))
         if not await asyncio.to_thread(self._put, job, found):
-            return Next(job.now + FORGOTTEN_AFTER)
+            return JobResult(job.now + FORGOTTEN_AFTER)
         # Before the end, and not all at the same time.
         seconds = (found.expires_at - found.fetched_at) * random.uniform(0.7, 0.9)  # noqa: S311 - no secret.
         due_at = datetime.fromtimestamp(found.fetched_at + seconds, UTC)
         is_agent = parse_origin(source) == source
-        return Next(max(due_at, job.now + _pause_after(started)) if is_agent else due_at)
+        return JobResult(max(due_at, job.now + _pause_after(started)) if is_agent else due_at)
 
     async def _fetch(self, source: str, *, pinned: bool) -> KeySet:
         """The keys of a source now. Raises FetchFailed and DirectoryRefused."""

@@ -34,7 +34,7 @@ def reason_of(text: str) -> str:
     return words
 
 
-class Decided(NamedTuple):
+class DecidedLead(NamedTuple):
     """A lead after a decision.
 
     `deliveries` is the number of its new deliveries. `passed` are the visits whose time passed while it waited: staff
@@ -61,7 +61,7 @@ class Decisions:
     context: IntakeContext
     by: str
 
-    def release(self, lead_id: str) -> Decided | None:
+    def release(self, lead_id: str) -> DecidedLead | None:
         """Sends the lead to its receivers, with all additions, and mails its customer about visits to come."""
         lead = self._waiting(lead_id)
         if lead is None or not decide(self.tx, lead_id, RELEASED, by=self.by):
@@ -80,9 +80,9 @@ class Decisions:
                 if self._is_ahead(visit) and visit.appointment_id not in mailed:
                     notifications.mail("confirm", lead_id, self._rooftop(visit.rooftop), visit.appointment_id)
                     made += 1
-        return Decided(lead_id, made, passed, was_known=_was_known(lead))
+        return DecidedLead(lead_id, made, passed, was_known=_was_known(lead))
 
-    def refuse(self, lead_id: str, why: str) -> Decided | None:
+    def refuse(self, lead_id: str, why: str) -> DecidedLead | None:
         """Cancels the visits that the lead requested, and notifies nobody. The lead stays until its disposal.
 
         Of a lead that staff had before it waited, only what came since then is refused, and deleted. The consents that
@@ -101,7 +101,7 @@ class Decisions:
         if staff_had_it:
             delete_additions(self.tx, lead_id, _since(lead))
             refuse_consents(self.tx, lead_id, _since(lead), by=self.by, reason=why)
-        return Decided(lead_id, cancelled=cancelled, was_known=staff_had_it)
+        return DecidedLead(lead_id, cancelled=cancelled, was_known=staff_had_it)
 
     def _waiting(self, lead_id: str) -> StoredLead | None:
         lead = get_lead(self.tx, lead_id)

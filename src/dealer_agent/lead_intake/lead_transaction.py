@@ -50,7 +50,7 @@ from dealer_agent.storage.deliveries.outbox import enqueue
 from dealer_agent.storage.leads import idempotency, persons, stored_leads
 from dealer_agent.storage.leads.prepared_statements import Sought
 from dealer_agent.storage.leads.quarantine import quarantine_lead
-from dealer_agent.storage.leads.visits import Booked, booked_visits, visits_of
+from dealer_agent.storage.leads.visits import BookedVisit, booked_visits, visits_of
 from dealer_agent.storage.privacy.consents import (
     REVOKED_BEFORE,
     consents_of,
@@ -357,7 +357,7 @@ class LeadTransaction:
             test_drives=self._test_drives,
         )
 
-    def _test_drives(self) -> Iterable[Booked]:
+    def _test_drives(self) -> Iterable[BookedVisit]:
         """The confirmed test drives of the customer that are not over. A new visit must not overlap with them.
 
         Reads the newest MOST_LEADS_WITH_VISITS leads that the same token sent for the customer. There are none for a

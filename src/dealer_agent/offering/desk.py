@@ -64,7 +64,7 @@ _PHONE = re.compile(r"[ ().+/-]*(?:[0-9][ ().+/-]*){7,}", re.ASCII)
 _COPIED = ("vin", "stock", "year", "make", "model", "trim", "condition", "mileage")
 
 
-class _Priced(Struct):
+class _QuotePrice(Struct):
     """What a hold shows of its quote."""
 
     price: Decimal
@@ -194,7 +194,7 @@ class OfferDesk:
 
     def _shown(self, quoted: QuotedHold, catalogue: Catalogue, now: datetime) -> Hold:
         """A hold as its agent sees it."""
-        hold, priced = quoted.hold, msgspec.json.decode(quoted.quote.document, type=_Priced)
+        hold, priced = quoted.hold, msgspec.json.decode(quoted.quote.document, type=_QuotePrice)
         return Hold(
             hold_id=hold.hold_id,
             quote_id=hold.quote_id,

@@ -47,7 +47,7 @@ class PolicyOwner:
         return self.id == ALL_DEALERS
 
 
-class PolicyRead(NamedTuple):
+class PoliciesInForce(NamedTuple):
     """The policies that hold, those of the dealer, and those of the installation."""
 
     book: PolicyBook
@@ -71,7 +71,7 @@ class PolicyRead(NamedTuple):
         return rows
 
 
-def read_policy_book(owner: PolicyOwner) -> PolicyRead:
+def read_policy_book(owner: PolicyOwner) -> PoliciesInForce:
     """The policies of a dealer, or those for all dealers. Raises StorageError."""
     own: Policies = {}
     shared: Policies = {}
@@ -82,7 +82,9 @@ def read_policy_book(owner: PolicyOwner) -> PolicyRead:
         with owner.store.read(ALL_DEALERS) as tx:
             shared = read_policies(tx)
     sections = owner.sections
-    return PolicyRead(PolicyBook(own, shared, sections.agents.policies, sections.anonymous_leads_a_day), own, shared)
+    return PoliciesInForce(
+        PolicyBook(own, shared, sections.agents.policies, sections.anonymous_leads_a_day), own, shared
+    )
 
 
 def kind_of(agent: str) -> str:

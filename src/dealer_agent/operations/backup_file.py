@@ -307,7 +307,7 @@ _SCRYPT_BLOCK = 8
 _KEYS_CONTEXT = b"dealer-agent backup: keys to customer data"
 
 
-class _Sealed(Struct, frozen=True, forbid_unknown_fields=True):
+class _EncryptedKeys(Struct, frozen=True, forbid_unknown_fields=True):
     """The encrypted keys, as JSON. The binary values are base64."""
 
     salt: Annotated[bytes, Meta(min_length=16, max_length=16)]
@@ -321,13 +321,13 @@ def seal_keys(keyring: Keyring, passphrase: str) -> bytes:
         raise OperationError(f"the passphrase must have {SHORTEST_PASSPHRASE} to {LONGEST_PASSPHRASE:,} characters")
     salt, nonce = secrets.token_bytes(16), secrets.token_bytes(12)
     encrypted = AESGCM(_derived(passphrase, salt)).encrypt(nonce, render(keyring).encode(), _KEYS_CONTEXT)
-    return msgspec.json.encode(_Sealed(salt, nonce, encrypted))
+    return msgspec.json.encode(_EncryptedKeys(salt, nonce, encrypted))
 
 
 def open_keys(sealed: bytes, passphrase: str) -> Keyring:
     """The keys in `sealed`. Raises BackupUnreadable for a wrong passphrase or damaged bytes."""
     try:
-        parts = msgspec.json.decode(sealed, type=_Sealed)
+        parts = msgspec.json.decode(sealed, type=_EncryptedKeys)
         plain = AESGCM(_derived(passphrase, parts.salt)).decrypt(parts.nonce, parts.encrypted, _KEYS_CONTEXT)
     except msgspec.DecodeError:
         raise BackupUnreadable("the encrypted keys in the backup are damaged: use another backup") from None

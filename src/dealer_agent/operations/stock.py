@@ -20,7 +20,7 @@ from dealer_agent.operations import OperationError
 from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.storage.stock.held_units import Decision, HeldUnit, find_held
 from dealer_agent.storage.stock.reading import list_imports
-from dealer_agent.storage.stock.stock_changes import Undone, decide, undo_import
+from dealer_agent.storage.stock.stock_changes import UndoResult, decide, undo_import
 from dealer_agent.storage.transaction import Transaction
 
 MOST_IMPORTS = 100
@@ -71,14 +71,14 @@ def decide_unit(dealer: OpenDealer, vehicle_id: str, decision: Decision, *, by: 
     return done
 
 
-def undo_last_import(dealer: OpenDealer, *, revision: int | None = None, dry_run: bool) -> Undone:
+def undo_last_import(dealer: OpenDealer, *, revision: int | None = None, dry_run: bool) -> UndoResult:
     """Takes the last import back, only if it is `revision`. Raises NothingToUndo, and StorageError."""
     at = datetime.now(UTC)
     digest = digest_of(dealer.profile, at)
     return undo_import(dealer.store, dealer.profile.id, digest, at=at, revision=revision, dry_run=dry_run)
 
 
-def counts_of_undo(done: Undone) -> dict[str, int]:
+def counts_of_undo(done: UndoResult) -> dict[str, int]:
     """What an undo does to how many units."""
     return {
         "Added units removed": done.removed,

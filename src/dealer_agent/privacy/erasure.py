@@ -22,7 +22,7 @@ from dealer_agent.storage.leads.lead_record import lead_details
 from dealer_agent.storage.leads.notes import notes_of
 from dealer_agent.storage.leads.persons import find_leads_of
 from dealer_agent.storage.leads.stored_leads import get_lead
-from dealer_agent.storage.leads.visits import Booked, visits_of
+from dealer_agent.storage.leads.visits import BookedVisit, visits_of
 from dealer_agent.storage.privacy.erasure import erase_lead, newest_proof, proven_leads
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
@@ -111,7 +111,7 @@ class Erasure:
     consent_too: bool
     lead_ids: list[str] = field(default_factory=list)
     copies: dict[str, bool] = field(default_factory=dict)
-    visits: list[Booked] = field(default_factory=list)
+    visits: list[BookedVisit] = field(default_factory=list)
 
     def why_unreadable(self) -> str | None:
         """Why the lead that the person is named by cannot be read: somebody changed it in the database."""

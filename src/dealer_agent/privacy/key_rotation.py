@@ -24,7 +24,7 @@ import structlog
 
 from dealer_agent.config.keys import KEY_FILE_NAME, KeyFile, changing, from_environment
 from dealer_agent.encryption import Cipher, Keyring, new_key
-from dealer_agent.jobs.loop import MAINTENANCE_SECONDS, Kind, Next, maintenance_period
+from dealer_agent.jobs.loop import MAINTENANCE_SECONDS, JobResult, Kind, maintenance_period
 from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.storage.errors import KeysChanged
 from dealer_agent.storage.jobs import Job
@@ -334,9 +334,9 @@ class InstallationKeys:
 
         await steps.repeat("key rotation", rotate, MAINTENANCE_SECONDS, first=FIRST_ROTATION_SECONDS)
 
-    async def _rotate(self, job: Job) -> Next:
+    async def _rotate(self, job: Job) -> JobResult:
         await asyncio.to_thread(lambda: self.of_dealer(job.dealer_id).run_due_steps(job.now))
-        return Next(job.now + maintenance_period(self.opened.count()))
+        return JobResult(job.now + maintenance_period(self.opened.count()))
 
     def of_dealer(self, dealer_id: str) -> KeyRotation:
         """The rotation of the keys of an installation's dealer. Raises StorageError and SettingsError."""

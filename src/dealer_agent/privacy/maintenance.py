@@ -13,7 +13,7 @@ import structlog
 
 from dealer_agent.dealers.profile import erase_before, purge_before
 from dealer_agent.feeds.staging.staged_files import delete_old_staged
-from dealer_agent.jobs.loop import Kind, Next, maintenance_period
+from dealer_agent.jobs.loop import JobResult, Kind, maintenance_period
 from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.privacy.chain_heads import HEADS_SECONDS, record_heads, repair_withdrawals
 from dealer_agent.storage.jobs import Job
@@ -28,9 +28,9 @@ from dealer_agent.storage.stock.stock_changes import remove_due
 log = structlog.get_logger()
 
 
-async def _remove_answer(_: Job) -> Next:
+async def _remove_answer(_: Job) -> JobResult:
     """Removes the answer to a question of the MCP server that nobody has read in time: the job is the row itself."""
-    return Next(None)
+    return JobResult(None)
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Maintenance:
             Kind(MCP_ANSWER, _remove_answer, of_disabled=True),
         )
 
-    async def _delete_old_data(self, job: Job) -> Next:
+    async def _delete_old_data(self, job: Job) -> JobResult:
         """Deletes what is older than the dealer's settings allow.
 
         `dispose` erases customers. `purge` deletes refusals, accesses, counts and the responses stored for idempotency
@@ -71,19 +71,19 @@ class Maintenance:
         await asyncio.to_thread(self._delete_old_offers, dealer_id, now)
         if any(done):
             log.info("old customer data forgotten", leads=done.leads, consents=done.consents)
-        return Next(now + maintenance_period(self.opened.count()))
+        return JobResult(now + maintenance_period(self.opened.count()))
 
     def _delete_old_offers(self, dealer_id: str, now: datetime) -> None:
         with self.opened.store.write(dealer_id, now) as tx:
             delete_old_offers(tx)
 
-    async def _remove_held(self, job: Job) -> Next:
+    async def _remove_held(self, job: Job) -> JobResult:
         """Removes the units that kept their last good facts for a day."""
-        return Next(await asyncio.to_thread(remove_due, self.opened.store, job.dealer_id, job.now))
+        return JobResult(await asyncio.to_thread(remove_due, self.opened.store, job.dealer_id, job.now))
 
-    async def _record_heads(self, job: Job) -> Next:
+    async def _record_heads(self, job: Job) -> JobResult:
         await asyncio.to_thread(self._check_and_record, job.dealer_id, job.now)
-        return Next(job.now + timedelta(seconds=HEADS_SECONDS))
+        return JobResult(job.now + timedelta(seconds=HEADS_SECONDS))
 
     def _check_and_record(self, dealer_id: str, now: datetime) -> None:
         """Checks and repairs the table of withdrawals. Records the heads of the chains outside the database."""

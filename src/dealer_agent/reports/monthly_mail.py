@@ -13,7 +13,7 @@ import structlog
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.delivery.attempt import NotDelivered
 from dealer_agent.delivery.mail_server import MailServer
-from dealer_agent.jobs.loop import Kind, Next, maintenance_period
+from dealer_agent.jobs.loop import JobResult, Kind, maintenance_period
 from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.reports.month import Month
 from dealer_agent.reports.rendering import render_mail
@@ -72,11 +72,11 @@ def monthly_reports(opened: OpenInstallation, secrets: Mapping[str, str]) -> Kin
     `secrets` has the user and the password of the mail server, by the names of the settings.
     """
 
-    async def send(job: Job) -> Next:
+    async def send(job: Job) -> JobResult:
         """Sends the monthly report of a dealer if it is due. Returns when to look again."""
         settings = await asyncio.to_thread(opened.settings_of, job.dealer_id)
         reports, mail = settings.reports, settings.mail
-        later = Next(job.now + maintenance_period(opened.count()))
+        later = JobResult(job.now + maintenance_period(opened.count()))
         if not reports.monthly or not mail.host:
             return later
         server = MailServer.of(mail, settings.dealer.name, secrets)
@@ -85,7 +85,7 @@ def monthly_reports(opened: OpenInstallation, secrets: Mapping[str, str]) -> Kin
             sent = await due.send_due(job.now, job.result)
         except NotDelivered as failure:
             log.error("monthly report not sent", dealer=job.dealer_id, problem=failure.problem)
-            return Next(None, failed=True)
+            return JobResult(None, failed=True)
         if sent is not None:
             log.info("monthly report sent", dealer=job.dealer_id, month=sent)
         return later._replace(result=sent)

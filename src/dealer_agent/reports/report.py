@@ -217,10 +217,10 @@ def shown_units(facts: Facts) -> set[str]:
 
 def make_report(profile: Profile, month: Month, facts: Facts, before: Facts, names: Names) -> Report:
     """The report of a month. `before` are the facts of the month before."""
-    return _Maker(facts, before, names).report(profile, month)
+    return _ReportMaker(facts, before, names).report(profile, month)
 
 
-class _Maker(NamedTuple):
+class _ReportMaker(NamedTuple):
     facts: Facts
     before: Facts
     names: Names

@@ -23,7 +23,7 @@ RETRY_SECONDS = 5
 """When a client may send its token again after the keys of the issuer were missing."""
 
 
-class _Kept(NamedTuple):
+class _VerifiedToken(NamedTuple):
     """A verified token, and what it was verified by."""
 
     caller: Caller
@@ -38,20 +38,20 @@ class VerifiedTokens:
     """The tokens that a process has verified: the most recently used ones."""
 
     # By the dealer id and the hash of the token.
-    _kept: OrderedDict[tuple[str, bytes], _Kept] = field(default_factory=OrderedDict)
+    _kept: OrderedDict[tuple[str, bytes], _VerifiedToken] = field(default_factory=OrderedDict)
 
     def __len__(self) -> int:
         """The number of tokens."""
         return len(self._kept)
 
-    def find(self, key: tuple[str, bytes]) -> _Kept | None:
+    def find(self, key: tuple[str, bytes]) -> _VerifiedToken | None:
         """A token by its dealer and hash."""
         token = self._kept.get(key)
         if token is not None:
             self._kept.move_to_end(key)
         return token
 
-    def keep(self, key: tuple[str, bytes], token: _Kept) -> None:
+    def keep(self, key: tuple[str, bytes], token: _VerifiedToken) -> None:
         """Keeps a token. The one that was not used for the longest time makes room."""
         self._kept[key] = token
         self._kept.move_to_end(key)
@@ -104,7 +104,7 @@ class AccessTokens:
         except KeyUnknown:
             self._known.refresh_soon(source)
             raise
-        self._verified.keep(key, _Kept(verified.caller, verified.expires_at, keys, source, self))
+        self._verified.keep(key, _VerifiedToken(verified.caller, verified.expires_at, keys, source, self))
         return verified.caller
 
     def _find(self, source: str) -> KeySet | None:

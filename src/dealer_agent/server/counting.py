@@ -58,7 +58,7 @@ Answered = tuple[InventorySearchRequest | InventoryVehicleRequest, bytes]
 """The payload of an answered request, and the beginning of the JSON of its response's `data`."""
 
 
-class Counted(NamedTuple):
+class RecentRequests(NamedTuple):
     """What a dealer's requests of about one second were: their number by (skill, outcome, agent), and the kept ones.
 
     `zone` is the dealer's time zone. `tokens` are the ids of the tokens that were used. An agent is the identity of a
@@ -122,13 +122,13 @@ class DealerCounts:
                 kind = skill, outcome, OTHER
         self._requests[kind] = self._requests.get(kind, 0) + 1
 
-    def take(self) -> Counted:
+    def take(self) -> RecentRequests:
         """Returns the counts, and begins again."""
         requests = self._requests
         for skill, number in self._answered.items():
             kind = skill, OK, OTHER
             requests[kind] = requests.get(kind, 0) + number
-        taken = Counted(self._dealer_id, self._zone, requests, self._kept, self._tokens)
+        taken = RecentRequests(self._dealer_id, self._zone, requests, self._kept, self._tokens)
         self._answered, self._requests, self._kept, self._tokens = {}, {}, [], set()
         return taken
 
@@ -166,7 +166,7 @@ class RequestCounts:
         """The counts of a dealer, for its service."""
         return DealerCounts(dealer_id, zone, agents, self._active)
 
-    def take(self) -> list[Counted]:
+    def take(self) -> list[RecentRequests]:
         """Returns what was counted since the last call."""
         taken = [dealer.take() for dealer in self._active]
         self._active.clear()
@@ -258,7 +258,7 @@ class Counting:
         if self._unsaved:
             await asyncio.to_thread(self._save)
 
-    def _read(self, taken: list[Counted], catalogues: dict[str, Catalogue | None], now: datetime) -> None:
+    def _read(self, taken: list[RecentRequests], catalogues: dict[str, Catalogue | None], now: datetime) -> None:
         """Adds the counts of the last requests to `_unsaved`. Reads the words of at most MOST_READ requests."""
         share = max(1, MOST_READ // max(1, sum(bool(counted.kept) for counted in taken)))
         with self._lock:
@@ -329,7 +329,7 @@ class Counting:
                     note_use(of_dealer, tally.tokens)
 
 
-def _count_requests(tally: DayTally, counted: Counted) -> None:
+def _count_requests(tally: DayTally, counted: RecentRequests) -> None:
     for (skill, outcome, agent), number in counted.requests.items():
         tally.add("requests", [f"{skill} {outcome}"], number)
         if outcome == OK:

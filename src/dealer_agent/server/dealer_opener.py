@@ -44,7 +44,7 @@ from dealer_agent.server.tokens import TokenRegistry
 from dealer_agent.skills import dealer_of
 from dealer_agent.storage.agent_policies import read_policies
 from dealer_agent.storage.clock import has_trusted_time, trust_clock
-from dealer_agent.storage.errors import ClockDoubtful
+from dealer_agent.storage.errors import ClockUnreliable
 from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.leads.lead_writer import LeadWriter
 from dealer_agent.storage.mcp_answers import McpAnswers
@@ -189,27 +189,27 @@ class DealerOpener:
         return SharedLimits(process.limit_store, process.limits, ALL_DEALERS, rules, key)
 
 
-class Admitted(NamedTuple):
+class CallerData(NamedTuple):
     """What the database says about the callers of a dealer: its valid tokens, and its policies."""
 
     tokens: TokenRegistry
     policies: Policies
 
 
-def _read(store: Store, dealer_id: str, snapshots: SnapshotLoader) -> tuple[Admitted, LoadedSnapshot]:
+def _read(store: Store, dealer_id: str, snapshots: SnapshotLoader) -> tuple[CallerData, LoadedSnapshot]:
     """What a service needs from the database: the callers and the stock."""
     with store.read(dealer_id) as tx:
         admitted = admitted_callers(tx)
     return admitted, snapshots.load(datetime.now(UTC))
 
 
-def admitted_callers(tx: Transaction) -> Admitted:
+def admitted_callers(tx: Transaction) -> CallerData:
     """The tokens and the policies of a dealer. One counter counts the changes of both."""
     active = list_active_tokens(tx)
     expiries = {token.token_id: token.expires_at.timestamp() for token in active if token.expires_at is not None}
     scopes = {token.token_id: frozenset(token.scopes.split()) for token in active if token.scopes is not None}
     tokens = TokenRegistry(((token.token_id, token.token_hash) for token in active), expiries, scopes)
-    return Admitted(tokens, read_policies(tx))
+    return CallerData(tokens, read_policies(tx))
 
 
 def shared_policies(store: Store) -> Policies:
@@ -243,7 +243,7 @@ def note_first_time(store: Store, dealer_id: str, now: datetime) -> None:
     with store.read(dealer_id, now) as tx:
         known = has_trusted_time(tx)
     if not known:
-        with suppress(ClockDoubtful), store.write(dealer_id, now) as tx:
+        with suppress(ClockUnreliable), store.write(dealer_id, now) as tx:
             trust_clock(tx)
 
 

@@ -24,7 +24,7 @@ from dealer_agent.callers.access_token import TokenRefused
 from dealer_agent.callers.policy import ALLOWED, LEADS_A_DAY
 from dealer_agent.http_signatures import signature_base
 from dealer_agent.http_signatures.errors import SignatureRefused
-from dealer_agent.http_signatures.web_bot_auth import Verified, check_body, check_coverage
+from dealer_agent.http_signatures.web_bot_auth import VerifiedRequest, check_body, check_coverage
 from dealer_agent.protocol.envelope import LEAD, Request
 from dealer_agent.protocol.errors import AuthRequired, Forbidden, ProtocolError, UnsupportedSkill, VersionNotSupported
 from dealer_agent.protocol.ids import new_ulid
@@ -68,7 +68,7 @@ class Count(NamedTuple):
     refuses: bool
 
 
-class _Undecided:
+class _GuardDefaults:
     """What holds for a request until a guard finds out something else. It is not stored for each of them."""
 
     call_id: bytes = b"null"
@@ -79,12 +79,12 @@ class _Undecided:
     caller: Caller = ANONYMOUS
     policy: Policy = ALLOWED
     counts_apart: bool = False
-    signature: Verified | None = None
+    signature: VerifiedRequest | None = None
     unchecked_nonce: bytes | None = None
 
 
 @dataclass(eq=False)
-class IncomingRequest(_Undecided):
+class IncomingRequest(_GuardDefaults):
     """A request to a binding: what arrived, and what the guards have found out.
 
     `headers` have lower-case names. `fields` has the last header of each name. The ULID in `line` is the id of the

@@ -70,7 +70,7 @@ class McpSession(NamedTuple):
     client: str
 
 
-class Seals:
+class EncryptedTexts:
     """Encrypted texts of one dealer that only a process with the dealer's keys can make or read."""
 
     def __init__(self, service: Service) -> None:
@@ -106,13 +106,13 @@ def new_session(service: Service, request: Mapping[str, Any], response: Mapping[
         ) if version in ASKING_REVISIONS and ("form" in asks or "url" not in asks):
             name = one_line(str(info.get("title") or info.get("name") or ""), LONGEST_AGENT)
             expires_at = datetime.now(UTC) + timedelta(seconds=SESSION_SECONDS)
-            return Seals(service).seal(_SESSION, expires_at, [new_ulid(), name])
+            return EncryptedTexts(service).seal(_SESSION, expires_at, [new_ulid(), name])
     return None
 
 
 def session_of(service: Service, session_id: str) -> McpSession | None:
     """The session with this id. None if it has expired, or is not one of this dealer."""
-    content = Seals(service).open(_SESSION, session_id)
+    content = EncryptedTexts(service).open(_SESSION, session_id)
     return None if content is None else McpSession(*content)
 
 
@@ -123,7 +123,7 @@ def is_answer(message: object) -> bool:
 
 async def keep_answer(service: Service, session: McpSession, message: Json) -> bool:
     """Stores the answer to a question. False if there is no such question for this host. Raises StorageError."""
-    seals = Seals(service)
+    seals = EncryptedTexts(service)
     question = seals.open(_QUESTION, str(message.get("id")))
     if question is None or question[1] != session.id:
         return False
@@ -168,7 +168,7 @@ class Questions:
             until = datetime.now(UTC) + timedelta(seconds=QUESTION_SECONDS)
             request["params"]["requestState"] = result["requestState"]
             waiting = WaitingCall(new_ulid(), session.id, until.timestamp(), request, message["id"])
-            seals = Seals(service)
+            seals = EncryptedTexts(service)
             params = result["inputRequests"][_CONSENT]["params"]
             question = {
                 "jsonrpc": "2.0",
@@ -186,7 +186,7 @@ class Questions:
     ) -> bool:
         """Continues a stream that broke. False if there is no such stream, or no free slot."""
         service: Service = scope["service"]
-        stream = Seals(service).open(_STREAM, event_id)
+        stream = EncryptedTexts(service).open(_STREAM, event_id)
         if stream is None or stream[1] != session.id:
             return False
         with self._slot(service, scope) as has_slot:
@@ -256,7 +256,7 @@ async def _events(
 
 async def _finish(service: Service, waiting: WaitingCall, sealed: str, call: CallTool) -> Json:
     """Calls the tool with the answer, and removes the answer."""
-    answer = Seals(service).open(_ANSWER, sealed)
+    answer = EncryptedTexts(service).open(_ANSWER, sealed)
     if answer is None:
         response = _not_sent(waiting.call_id, "The host could not ask the person.")
     else:

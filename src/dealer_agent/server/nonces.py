@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 
-from dealer_agent.http_signatures.web_bot_auth import GRACE_SECONDS, MAX_AGE_SECONDS, Verified
+from dealer_agent.http_signatures.web_bot_auth import GRACE_SECONDS, MAX_AGE_SECONDS, VerifiedRequest
 from dealer_agent.server.limits import RateLimits
 from dealer_agent.storage.nonces import add_nonces, delete_expired_nonces
 from dealer_agent.storage.store import Store
@@ -28,7 +28,7 @@ MAX_TOGETHER = 200
 CLEAN_SECONDS = 60.0
 
 
-def key_of(verified: Verified) -> bytes | None:
+def key_of(verified: VerifiedRequest) -> bytes | None:
     """A hash of the key and the nonce of a signature; None without a nonce. Two agents may use the same nonce."""
     if verified.nonce is None:
         return None

@@ -12,7 +12,7 @@ import structlog
 
 from dealer_agent.delivery.loop import DeliveryLoop
 from dealer_agent.open_installation import OpenInstallation
-from dealer_agent.server.dealer_opener import Admitted, admitted_callers, shared_policies
+from dealer_agent.server.dealer_opener import CallerData, admitted_callers, shared_policies
 from dealer_agent.server.log import FLUSH_SECONDS, INTERVAL_SECONDS, BufferedLines, end_interval
 from dealer_agent.server.repeated_steps import RepeatedSteps
 from dealer_agent.server.served_dealers import ServedDealers, read_addresses
@@ -68,7 +68,7 @@ MOST_AT_ONCE = 500
 """The most opened dealers that get new policies of the installation without a pause. Each takes 5 microseconds."""
 
 
-def _load_admitted(store: Store, dealer_id: str) -> Admitted:
+def _load_admitted(store: Store, dealer_id: str) -> CallerData:
     with store.read(dealer_id) as tx:
         return admitted_callers(tx)
 

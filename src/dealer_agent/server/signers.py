@@ -6,12 +6,12 @@ from urllib.parse import urlsplit
 from dealer_agent.dealers.profile_checks import is_this_machine
 from dealer_agent.http_signatures.errors import SignatureRefused
 from dealer_agent.http_signatures.signature_base import SignableRequest
-from dealer_agent.http_signatures.web_bot_auth import KnownKeySet, UnknownKeys, Verified, verify_request
+from dealer_agent.http_signatures.web_bot_auth import KnownKeySet, UnknownKeys, VerifiedRequest, verify_request
 from dealer_agent.server.served_dealers import host_name
 from dealer_agent.server.service import NEW_AGENTS_RULE, Service
 
 
-def find_signer(service: Service, request: SignableRequest, address: str) -> Verified | None:
+def find_signer(service: Service, request: SignableRequest, address: str) -> VerifiedRequest | None:
     """The agent that has signed a request. None without a signature, and while its keys are not known.
 
     Keys that are not known are asked for, within the rate of the IP address. Raises SignatureRefused.

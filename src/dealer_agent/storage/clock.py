@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import func, select, text, union_all
 
 from dealer_agent.storage.columns import UtcTime
-from dealer_agent.storage.errors import ClockDoubtful
+from dealer_agent.storage.errors import ClockUnreliable
 from dealer_agent.storage.schema import (
     accesses,
     clocks,
@@ -84,10 +84,10 @@ def has_trusted_time(tx: Transaction) -> bool:
 
 
 def trust_clock(tx: Transaction) -> None:
-    """Stores the time of the transaction as trusted. Raises ClockDoubtful if it is implausible."""
+    """Stores the time of the transaction as trusted. Raises ClockUnreliable if it is implausible."""
     problem = clock_problem(tx)
     if problem is not None:
-        raise ClockDoubtful(problem)
+        raise ClockUnreliable(problem)
     tx.execute(STORE_TIME, {"trusted_at": tx.now})
 
 

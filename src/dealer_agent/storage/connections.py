@@ -122,7 +122,7 @@ _BEGIN_ANY = (
 _BEGIN_TO_WRITE = f"{_BEGIN_ANY}; {_IDLE.format(IDLE_SECONDS)}"
 
 _LOSSES = "dealer_agent_losses"
-"""The execution option with the `_Losses` of a store."""
+"""The execution option with the `_ServerLosses` of a store."""
 
 _UNREPLICATED = "dealer_agent_unreplicated"
 """The key, in the `info` of a connection, of whether the server has not waited for its synchronous standby."""
@@ -142,7 +142,7 @@ def require_private(url: URL) -> None:
 
 
 @dataclass(slots=True)
-class _Losses:
+class _ServerLosses:
     """How often a transaction of a store has lost its server. Each pool then replaces its connections."""
 
     count: int = 0
@@ -161,7 +161,7 @@ def open_engines(url: URL, most: int = MOST_CONNECTIONS) -> Engines:
     if url.get_backend_name() == "sqlite":
         writer = writer_engine(url)
         return Engines(writer, writer, _sqlite_reader(url))
-    losses = _Losses()
+    losses = _ServerLosses()
     pool = _postgresql_engine(url, max(1, most - LEAD_CONNECTIONS), losses)
     reader = pool.execution_options()
     _begin_with_dealer(reader, _BEGIN_TO_READ)
@@ -185,7 +185,7 @@ def writer_engine(url: URL) -> Engine:
         _queue_writers(engine, Path(f"{Path(str(url.database)).absolute()}-wal"))
         _write_collected_first(engine)
         return engine
-    return _writer_of(_postgresql_engine(url, MOST_CONNECTIONS, _Losses()), _BEGIN_ANY)
+    return _writer_of(_postgresql_engine(url, MOST_CONNECTIONS, _ServerLosses()), _BEGIN_ANY)
 
 
 def _writer_of(pool: Engine, statements: str) -> Engine:
@@ -364,7 +364,7 @@ def _file_at(path: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def _postgresql_engine(url: URL, most: int, losses: _Losses) -> Engine:
+def _postgresql_engine(url: URL, most: int, losses: _ServerLosses) -> Engine:
     """An engine whose pool replaces its connections when the server is lost or becomes a standby."""
     known_losses = 0
     engine = create_engine(

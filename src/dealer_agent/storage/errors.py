@@ -9,7 +9,7 @@ value that was stored. Drivers quote the row, so the driver's error is not chain
             DatabaseBusy: DealerBlocked, QueueFull
         SchemaOutdated, SchemaTooNew
         KeyMissing, WrongKey, KeysChanged
-        AlreadyStored, FeedRefused, NothingToUndo, LeaseLost, ClockDoubtful
+        AlreadyStored, FeedRefused, NothingToUndo, LeaseLost, ClockUnreliable
         TokenRevoked, DealerUnknown, DealerExists, SettingsConflict, HostTaken, NotIsolated
         TooManyPolicies
 """
@@ -76,7 +76,7 @@ class DatabaseExposed(StorageError):
     """Other users may read the database file."""
 
 
-class ClockDoubtful(StorageError):
+class ClockUnreliable(StorageError):
     """The clock is far from the last time that the service ran. Nothing is deleted by age."""
 
 

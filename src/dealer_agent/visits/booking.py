@@ -122,7 +122,7 @@ class VisitBooking:
         earlier: Sequence[VisitRecord] = (),
         *,
         vehicle_id: str | None = None,
-        test_drives: Callable[[], Iterable[visits.Booked]] = tuple,
+        test_drives: Callable[[], Iterable[visits.BookedVisit]] = tuple,
     ) -> VisitDecision:
         """Decides about a requested visit of a lead that has the `earlier` visits.
 
@@ -282,7 +282,7 @@ class VisitBooking:
         return all(choose_time(time, plan, busy, self.tx.now).confirmed for time in times)
 
     def _part_of_drive(
-        self, request: Appointment, home: DealerRooftop | None, drives: Iterable[visits.Booked]
+        self, request: Appointment, home: DealerRooftop | None, drives: Iterable[visits.BookedVisit]
     ) -> VisitDecision | None:
         """An appraisal of the trade-in during a test drive that the customer has booked. None if no drive fits."""
         for drive in drives:

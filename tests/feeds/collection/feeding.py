@@ -14,7 +14,7 @@ from dealer_agent.config import load_settings
 from dealer_agent.feeds import file_jobs
 from dealer_agent.feeds.collection import import_process
 from dealer_agent.feeds.collection.collection import (
-    Collected,
+    CollectionResult,
     FeedCollection,
     ImportInterrupted,
     ImportRunner,
@@ -23,7 +23,7 @@ from dealer_agent.feeds.collection.collection import (
 from dealer_agent.feeds.collection.collector import feed_kind
 from dealer_agent.feeds.collection.import_process import ImportJob
 from dealer_agent.feeds.collection.source import finish_file, incoming_folder, temporary_file
-from dealer_agent.jobs.loop import Next, run_job
+from dealer_agent.jobs.loop import JobResult, run_job
 from dealer_agent.storage.jobs import Job, JobKey
 from dealer_agent.storage.stock.feeds import FEED, FeedFile, FeedState, feed_states, list_files, put_feeds
 from dealer_agent.storage.stock.reading import ImportRecord, count_for_sale, list_imports
@@ -84,11 +84,11 @@ class FeedDealer:
 
     def collect(
         self, name: str = "main", *, run_import: ImportRunner | None = None, fetches: bool = True, again: bool = False
-    ) -> Collected:
+    ) -> CollectionResult:
         """Does the job of a feed now. By default, a thread imports its files."""
         collected = []
 
-        async def collect(job: Job) -> Next:
+        async def collect(job: Job) -> JobResult:
             collection = FeedCollection(self.store, run_import or import_here)
             collected.append(await collection.collect(self.settings, job, fetches=fetches, again=again))
             return collected[0].next

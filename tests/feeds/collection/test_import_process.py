@@ -11,13 +11,13 @@ from tests.feeds.collection.feeding import FeedDealer, feed_bytes, feed_dealer, 
 
 from dealer_agent.catalogue_loading.child_processes import OUT_OF_MEMORY, UNEXPECTED
 from dealer_agent.feeds.collection import collection
-from dealer_agent.feeds.collection.collection import Collected, import_in_process
+from dealer_agent.feeds.collection.collection import CollectionResult, import_in_process
 from dealer_agent.storage.stock.reading import RefusedImport, list_refused_imports
 
 pytestmark = pytest.mark.outside_protocol("automatic feeds")
 
 
-def collect(dealer: FeedDealer) -> Collected:
+def collect(dealer: FeedDealer) -> CollectionResult:
     return dealer.collect(run_import=import_in_process)
 
 

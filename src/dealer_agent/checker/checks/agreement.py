@@ -207,7 +207,7 @@ async def _(target: Target) -> None:
         matches = matcher(filters)
         having = [each for each in listings if matches(each)]
         if (await search(target, filters=filters, pagination={"limit": 1})).total != len(having):
-            raise Skipped("The filters find other vehicles. Another check fails for it.")
+            raise Skipped("The filters find wrong vehicles. Another check reports that.")
         facets = await ask_filtered(target, filters)
         for name, member in (COUNTED | RANGES).items():
             form = MEMBERS[member][0]

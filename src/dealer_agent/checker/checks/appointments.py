@@ -42,7 +42,9 @@ async def _(target: Target) -> None:
     skip_unless(reply.get("status") == "received", "The lead is not new.")
     status = at(reply, "appointment.status")
     expect(
-        status not in ("confirmed", "proposed"), f"The lead has no appointment, the response a {status} one.", exchange
+        status not in ("confirmed", "proposed"),
+        f"The lead asks for no appointment, but the response has one with the status {status}.",
+        exchange,
     )
 
 
@@ -215,7 +217,7 @@ async def _expect_appointment(target: Target, exchange: Exchange, other: Lead) -
     """Raises Failed if a response has no `appointment`, and that to another lead has one. Not all dealers send it."""
     if not isinstance(_data(exchange).get("appointment"), dict):
         appointment_of(await submit(target, other))
-        raise Failed("The response has no `appointment`, and that to another lead has one.", exchange)
+        raise Failed("The response has no `appointment`, but the response to a similar lead has one.", exchange)
 
 
 @check("appointments.with-trade-in")

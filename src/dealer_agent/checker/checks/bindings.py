@@ -107,7 +107,9 @@ async def _(target: Target) -> None:
     """What the first vocabulary of the card gets is compared with what another one gets."""
     vendor = next(iter(target.card.vendors), target.vendor)
     first = replace(target, vendor=vendor, stock=TargetStock(), exchanges=[])
-    skip_unless(target.vendor != first.vendor, "It is the first vocabulary of the card.")
+    skip_unless(
+        target.vendor != first.vendor, "Other vocabularies are compared with this one, which is the first of the card."
+    )
     await first.some_listings()
     vehicles = await replace(target, stock=TargetStock()).listings()
     conclude(RULES["search.same-values"](Answered({}, ReadPage({}, len(vehicles), vehicles), first.stock)))

@@ -85,7 +85,7 @@ def _has_one_spelling(card: FetchedCard) -> bool | str:
     interfaces = dicts(card.content.get("supported_interfaces" if is_snake else "supportedInterfaces"))
     present = [each for each in other if each in card.content]
     present += [each for each in other_of_interface if any(each in entry for entry in interfaces)]
-    return not present or f"The card has {', '.join(present)}, which another revision has."
+    return not present or f"The card has {', '.join(present)}, in the spelling of another revision."
 
 
 def _lists_once(entries: Callable[[FetchedCard], list[Entry]], *names: str) -> Judgement:
@@ -160,7 +160,7 @@ each_of(
         "cards.json-rpc": _binding(lambda found: "JSONRPC" in found, "The card has no interface of JSON-RPC."),
         "cards.http-json": _binding(lambda found: "HTTP+JSON" in found, "The card has no interface of HTTP+JSON."),
         "cards.only-json-rpc": _binding(
-            lambda found: found <= {"JSONRPC", None}, "The card has an interface of another binding."
+            lambda found: found <= {"JSONRPC", None}, "The card has an interface that is not of JSON-RPC."
         ),
         "cards.https": _has_secure_urls,
         "cards.same-host": _is_on_one_host,

@@ -228,7 +228,11 @@ async def _(target: Target, text: str) -> None:
     two = data_of(await _with_limit(target, "2")).get("limit")
     exchange = await _with_limit(target, text)
     limit = data_of(exchange).get("limit")
-    expect(limit == two, f"The limit {text} gives the limit {limit!r}, and the limit 2 gives {two!r}.", exchange)
+    expect(
+        limit == two,
+        f"A request with the limit {text} gets the limit {limit!r}, and one with 2 gets {two!r}.",
+        exchange,
+    )
 
 
 @check("envelope.pointer")

@@ -307,7 +307,7 @@ def _points_to_no_valid_filter(exchange: Exchange) -> bool | str:
     error = refusal_of(exchange)
     pointers = [str(at(error.payload, "details.instancePath")), str(at(error.info, "metadata.instancePath"))]
     valid = next((each for each in pointers if each.endswith(("price_max", "year_max"))), None)
-    return valid is None or f"The pointer is {valid}, and {WRONG_POINTER} is wrong."
+    return valid is None or f"The pointer is {valid}, which is valid. The wrong member is {WRONG_POINTER}."
 
 
 def _has_envelope(exchange: Exchange) -> bool | str:

@@ -156,7 +156,9 @@ async def _(target: Target) -> None:
     for skip, exchange in enumerate(exchanges):
         said, context = data_of(exchange).get("skip", skip), message_of(exchange).get("contextId", f"check-{skip}")
         if (said, context) != (skip, f"check-{skip}"):
-            raise Failed(f"Of {AT_ONCE} searches at once, that with skip {skip} gets the answer of another.", exchange)
+            raise Failed(
+                f"Of {AT_ONCE} searches at once, the search with skip {skip} gets the answer to another one.", exchange
+            )
 
 
 @check("http.other-methods")

@@ -134,7 +134,7 @@ async def _whole_stock(target: Target, member: str) -> list[dict[str, Any]]:
     form, _ = MEMBERS[member]
     optional = member not in ("status", "rooftop")
     good = all(optional if each.get(member) is None else form(each[member]) for each in listings)
-    skip_unless(good, f"{member} of a listing is absent or malformed. Another check fails for it.")
+    skip_unless(good, f"{member} of a listing is absent or malformed. Another check reports that.")
     return listings
 
 

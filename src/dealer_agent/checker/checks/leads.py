@@ -247,7 +247,9 @@ async def _(target: Target) -> None:
         return
     second = await submit(target, _second_key(target))
     if not is_answered(second):
-        skip_unless(is_answered(await submit(target, plain(target))), "A lead without a key is refused too.")
+        skip_unless(
+            is_answered(await submit(target, plain(target))), "A lead without an idempotency key is refused too."
+        )
         data_of(second)  # Raises Failed, with the answer to the lead.
 
 
@@ -352,7 +354,11 @@ async def _(target: Target) -> None:
     lead_id = skip_unless(data_of(await accepted_first(target)).get("lead_id"), "The response has no `lead_id`.")
     exchange = await submit(target, keyed(target) | {"vehicle_of_interest": UNKNOWN_VEHICLE})
     same = is_answered(exchange) and data_of(exchange).get("lead_id") == lead_id
-    expect(not same, "A lead for another vehicle is answered with the lead that had the key.", exchange)
+    expect(
+        not same,
+        "A lead for another vehicle gets the response to the first lead, because it has the same key.",
+        exchange,
+    )
 
 
 judge_each(

@@ -121,7 +121,10 @@ async def _(target: Target) -> None:
 async def _(target: Target) -> None:
     """The second page is beyond the end of any stock."""
     limits = [_limit_of(await search(target, pagination={"skip": skip, "limit": 3})) for skip in (0, 10_000_000)]
-    expect(limits[0] == limits[1], f"The limit 3 is {limits[0]} on a full page, and {limits[1]} on an empty one.")
+    expect(
+        limits[0] == limits[1],
+        f"For the limit 3, the response says {limits[0]} on a full page and {limits[1]} on an empty one.",
+    )
 
 
 @check("search.type-only")
@@ -154,7 +157,7 @@ async def _(target: Target) -> None:
     count = (await search(target, **_FIRST)).total or 0
     skip_unless(count, "The stock is empty.")
     number = len((await search(target, pagination={"skip": count - 1, "limit": 10})).vehicles)
-    expect(number == 1, f"At position {count} of {count}, the page has {number} vehicles.")
+    expect(number == 1, f"With skip {count - 1} and a total of {count}, the page has {number} vehicles, not 1.")
 
 
 async def _small_pages(target: Target, size: int, **members: Any) -> list[str]:

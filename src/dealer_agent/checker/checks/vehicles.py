@@ -103,14 +103,14 @@ async def _different(target: Target) -> list[Listing]:
 def _difference(listing: Listing, detail: Listing) -> str | None:
     """How a detail differs from the listing in a search; None if it does not. It may have more, and less."""
     if detail.get("price") is not None and listing.get("price") is None:
-        return f"The detail of {key_of(listing)} has the price {detail['price']!r}, and the search none."
+        return f"inventory.vehicle gives {key_of(listing)} the price {detail['price']!r}, and a search none."
     for name, value in listing.items():
         compared = name in ("fees", "features") or not isinstance(value, (list, dict))
         if name in detail and name not in _NOT_COMPARED and compared and detail[name] != value:
             # A search may have the first features only.
             if name == "features" and len(value) != len(detail[name] or ()):
                 continue
-            return f"{name} of {key_of(listing)} is {value!r} in the search and {detail[name]!r} in the detail."
+            return f"{name} of {key_of(listing)} is {value!r} in a search and {detail[name]!r} in inventory.vehicle."
     return None
 
 
@@ -133,7 +133,7 @@ async def _(target: Target) -> None:
     for listing in await _different(target):
         detail = await target.ask(_SKILL, vin=listing["vin"])
         less = [each for each in ESSENTIAL if listing.get(each) is not None and detail.get(each) is None]
-        expect(not less, f"The detail of {listing['vin']} lacks {less and less[0]}, which the search has.")
+        expect(not less, f"inventory.vehicle lacks {less and less[0]} of {listing['vin']}, which a search has.")
 
 
 @check("vehicle.member-forms")
@@ -143,7 +143,7 @@ async def _(target: Target) -> None:
         for name in _RECORD:
             form, words = MEMBERS[name]
             good = detail.get(name) is None or form(detail[name])
-            expect(good, f"{name} of the detail of {listing['vin']} is {detail.get(name)!r:.100}, not {words}.")
+            expect(good, f"In inventory.vehicle, {name} of {listing['vin']} is {detail.get(name)!r:.100}, not {words}.")
 
 
 @check("listing.vehicle-id-stable")
@@ -177,7 +177,7 @@ async def _(target: Target) -> None:
 async def _(target: Target) -> None:
     listing, found = await _listing_and_detail(target)
     less = listing.keys() - found.keys()
-    expect(not less, f"The detail lacks {min(less, default='')}, which the search has.")
+    expect(not less, f"inventory.vehicle lacks {min(less, default='')}, which a search has.")
 
 
 @check_each({"vehicle.pending": "pending", "vehicle.intransit": "intransit"})
@@ -195,7 +195,9 @@ async def _(target: Target) -> None:
     detail = await target.ask(
         _SKILL, vin=first["vin"], stock=skip_unless(others, "No two listings have stock numbers.")[0]
     )
-    expect(detail.get("vin") == first["vin"], "The stock number decides, and not the VIN.")
+    expect(
+        detail.get("vin") == first["vin"], "The response has the vehicle of the stock number, and not that of the VIN."
+    )
 
 
 async def _with_zip(target: Target, vin: str = "") -> Listing:

@@ -15,7 +15,7 @@ from dealer_agent.console.pages.lead_rows import NO_LEAD, ON_A_PAGE, require_lea
 from dealer_agent.console.rendering import moment
 from dealer_agent.console.requests import ConsoleRequest, not_found, refuse
 from dealer_agent.console.time_line import time_line
-from dealer_agent.lead_intake.decisions import Decided, Decisions, reason_of
+from dealer_agent.lead_intake.decisions import DecidedLead, Decisions, reason_of
 from dealer_agent.leads.consent import EMAIL, PHONE, SMS
 from dealer_agent.leads.plain_text import lines, short
 from dealer_agent.leads.received_lead import known_contact
@@ -341,20 +341,20 @@ def refuse_lead(request: ConsoleRequest) -> Response:
     """Refuses a lead in quarantine for good."""
     why = request.text("reason", 500)
 
-    def decide(decisions: Decisions, lead_id: str) -> Decided | None:
+    def decide(decisions: Decisions, lead_id: str) -> DecidedLead | None:
         return decisions.refuse(lead_id, reason_of(why))
 
     _decide(request, "lead refused", decide)
     return _back(request, "lead-refused")
 
 
-def _decide(request: ConsoleRequest, action: str, decide: Any) -> Decided:
+def _decide(request: ConsoleRequest, action: str, decide: Any) -> DecidedLead:
     """Decides about a lead that waits in quarantine, with its entry in the access log."""
     lead_id = request.params["lead"]
 
-    def work(tx: Transaction, context: IntakeContext) -> Decided | None:
+    def work(tx: Transaction, context: IntakeContext) -> DecidedLead | None:
         require_lead(request, tx, lead_id)
-        done: Decided | None = decide(Decisions(tx, context, request.actor), lead_id)
+        done: DecidedLead | None = decide(Decisions(tx, context, request.actor), lead_id)
         if done is not None:
             log_access(tx, request.actor, f"console: {action}", lead_id=lead_id, leads=1)
         return done

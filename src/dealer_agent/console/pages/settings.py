@@ -28,7 +28,7 @@ TomlPath = tuple[str | int, ...]
 """Where a section is in the file: keys, and numbers of entries."""
 
 
-class Value(NamedTuple):
+class ShownSetting(NamedTuple):
     """A setting, its value as the file has it (empty if it has none), and its path in the file, such as `mail.host`."""
 
     documented: DocumentedSetting
@@ -36,11 +36,11 @@ class Value(NamedTuple):
     path: str
 
 
-class Shown(NamedTuple):
+class ShownSection(NamedTuple):
     """A section of the file, with its settings."""
 
     title: str
-    values: Sequence[Value]
+    values: Sequence[ShownSetting]
 
 
 class DiffLine(NamedTuple):
@@ -173,14 +173,16 @@ def _difference(before: str, after: str) -> Iterator[DiffLine]:
             yield DiffLine(kinds[line[0]], line if line[0] == "@" else line[1:])
 
 
-def _shown(section: SettingsSection, data: Mapping[str, Any]) -> Iterator[Shown]:
+def _shown(section: SettingsSection, data: Mapping[str, Any]) -> Iterator[ShownSection]:
     """A section, once for each of its tables in the file. One that is not repeated is shown even if it is missing."""
     tables = list(_tables(section.path, data, ()))[:MOST_ENTRIES]
     if not tables and not section.repeated and not any(map(is_placeholder, section.path)):
         tables = [(section.path, {})]
     for path, values in tables:
-        settings = [Value(each, _toml(values.get(each.key)), _dotted((*path, each.key))) for each in section.settings]
-        yield Shown(_dotted(path), settings)
+        settings = [
+            ShownSetting(each, _toml(values.get(each.key)), _dotted((*path, each.key))) for each in section.settings
+        ]
+        yield ShownSection(_dotted(path), settings)
 
 
 def _tables(path: Sequence[str], value: Any, above: TomlPath) -> Iterator[tuple[TomlPath, Mapping[str, Any]]]:

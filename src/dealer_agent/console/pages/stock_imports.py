@@ -31,7 +31,7 @@ _MOST_TEXT = 50_000
 """Characters of the findings on one page."""
 
 
-class Findings(NamedTuple):
+class ShownFindings(NamedTuple):
     """Findings within the bounds of a page. `more` are not shown."""
 
     shown: list[FeedFinding]
@@ -221,17 +221,17 @@ def _before(text: str) -> datetime | None:
     return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
 
 
-def _beginning(findings: Iterable[FeedFinding]) -> Findings:
+def _beginning(findings: Iterable[FeedFinding]) -> ShownFindings:
     """The first findings of an import, for a list of imports."""
     listed = list(findings)
-    return Findings(listed[:_SENTENCES], max(0, len(listed) - _SENTENCES))
+    return ShownFindings(listed[:_SENTENCES], max(0, len(listed) - _SENTENCES))
 
 
-def _fitting(findings: Iterable[FeedFinding]) -> Findings:
+def _fitting(findings: Iterable[FeedFinding]) -> ShownFindings:
     """The findings that fit into a page, with their rows."""
     listed, used = list(findings), 0
     for number, finding in enumerate(listed):
         used += len(finding.sentence) + sum(map(len, finding.rows)) + len(finding.accepted_why)
         if used > _MOST_TEXT:
-            return Findings(listed[:number], len(listed) - number)
-    return Findings(listed, 0)
+            return ShownFindings(listed[:number], len(listed) - number)
+    return ShownFindings(listed, 0)

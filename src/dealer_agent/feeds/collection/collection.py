@@ -42,7 +42,7 @@ from dealer_agent.feeds.file_jobs import JobDealer
 from dealer_agent.feeds.files.checks import FeedFinding
 from dealer_agent.feeds.files.feed import FeedError
 from dealer_agent.feeds.importing import FileImport
-from dealer_agent.jobs.loop import Next
+from dealer_agent.jobs.loop import JobResult
 from dealer_agent.storage.clock import clock_problem
 from dealer_agent.storage.jobs import Job
 from dealer_agent.storage.stock.feeds import (
@@ -83,7 +83,7 @@ _IMPORT_SECONDS = 7200
 
 
 @dataclass
-class Collected:
+class CollectionResult:
     """The result of a collection. `files` have their results. `problem` is why the source or a file must wait.
 
     `warnings` are the findings of the files that were imported with warnings, by the file's id.
@@ -96,9 +96,9 @@ class Collected:
     warnings: dict[str, tuple[FeedFinding, ...]] = field(default_factory=dict)
 
     @property
-    def next(self) -> Next:
+    def next(self) -> JobResult:
         """The end of the job."""
-        return Next(self.due_at, failed=self.problem is not None)
+        return JobResult(self.due_at, failed=self.problem is not None)
 
 
 class ImportInterrupted(Exception):  # noqa: N818 - says what happened.
@@ -166,7 +166,7 @@ class FeedCollection:
         self._one_import = asyncio.Lock()
         self._of_dealers: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    async def collect(self, settings: Settings, job: Job, *, fetches: bool, again: bool = False) -> Collected:
+    async def collect(self, settings: Settings, job: Job, *, fetches: bool, again: bool = False) -> CollectionResult:
         """Collects the feed of a job. Raises StorageError and OSError.
 
         Without `fetches`, only the files that wait on this machine are imported. With `again`, a file is fetched and
@@ -175,9 +175,11 @@ class FeedCollection:
         feed = next((each for each in settings.feeds if each.name == job.subject), None)
         claimed = await asyncio.to_thread(self._read, job)
         if feed is None or claimed is None:
-            return Collected(job.due_at, problem="the settings do not have this feed: see dealer-agent feeds list")
+            return CollectionResult(
+                job.due_at, problem="the settings do not have this feed: see dealer-agent feeds list"
+            )
         of_dealer = self._of_dealers.setdefault(settings.dealer.id, asyncio.Lock())
-        work = _Work(self.store, settings, feed, self._run_import, (of_dealer, self._one_import), job.due_at)
+        work = _FeedWork(self.store, settings, feed, self._run_import, (of_dealer, self._one_import), job.due_at)
         work.claimed = claimed._replace(seen={}, imported_hash=None) if again else claimed
         try:
             if fetches or feed.upload is not UNSET:
@@ -194,7 +196,7 @@ class FeedCollection:
             return read_feed(tx, job)
 
 
-class _Work:
+class _FeedWork:
     """The work on one feed. Its methods raise StorageError, also LeaseLost, and OSError."""
 
     claimed: ClaimedFeed
@@ -215,7 +217,7 @@ class _Work:
         self.settings = settings
         self.dealer_id = settings.dealer.id
         self.feed = feed
-        self.collected = Collected(due_at)
+        self.collected = CollectionResult(due_at)
 
     async def write(
         self, action: Callable[Concatenate[Transaction, _Given], _Result], *given: _Given.args, **named: _Given.kwargs

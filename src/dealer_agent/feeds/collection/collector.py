@@ -10,7 +10,7 @@ import structlog
 
 from dealer_agent.feeds.collection.collection import FeedCollection, import_in_process
 from dealer_agent.feeds.collection.feed_folder import feeds_with_files
-from dealer_agent.jobs.loop import Kind, Next
+from dealer_agent.jobs.loop import JobResult, Kind
 from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.storage.jobs import Job, JobKey
 from dealer_agent.storage.stock.feeds import FEED
@@ -25,7 +25,7 @@ SCAN_SECONDS = 60.0
 """How often the process of an installation looks into the incoming folders of all dealers."""
 
 
-def feed_kind(run: Callable[[Job], Awaitable[Next]]) -> Kind:
+def feed_kind(run: Callable[[Job], Awaitable[JobResult]]) -> Kind:
     """The kind of the jobs that collect feeds."""
     return Kind(
         FEED,
@@ -63,7 +63,7 @@ class FeedJobs:
         folders = self.opened.feed_folders()
         return [JobKey(dealer_id, FEED, name) for dealer_id, folder in folders for name in feeds_with_files(folder)]
 
-    async def _collect(self, job: Job) -> Next:
+    async def _collect(self, job: Job) -> JobResult:
         """Collects the files of a feed, imports them, and logs the result of each."""
         settings = await asyncio.to_thread(self.opened.settings_of, job.dealer_id)
         # A job that is not due runs because files wait on this machine. Then nothing is fetched from a server.

@@ -24,7 +24,7 @@ MOST_FILES = 100
 """The most files that one look takes. The next look takes more."""
 
 
-class _Found(NamedTuple):
+class _FoundFile(NamedTuple):
     """A file of the folder. `changed` is the time of the last change of the file or its name, in nanoseconds.
 
     Unlike the modification time, no program can set it.
@@ -68,7 +68,7 @@ class WatchedFolder:
             size += file.size
         return FetchResult(tuple(taken))
 
-    def _list(self) -> list[_Found]:
+    def _list(self) -> list[_FoundFile]:
         """The files that nobody writes, the oldest first. Raises FeedSourceError."""
         if self._below is not None and not self._folder.resolve().is_relative_to(self._below.resolve()):
             raise FeedSourceError(
@@ -82,7 +82,7 @@ class WatchedFolder:
                         continue
                     about = entry.stat(follow_symlinks=False)
                     if stat.S_ISREG(about.st_mode):
-                        files.append(_Found(about.st_ctime_ns, about.st_size, Path(entry.path)))
+                        files.append(_FoundFile(about.st_ctime_ns, about.st_size, Path(entry.path)))
         except FileNotFoundError:
             raise FeedSourceError(f"there is no folder {self._folder}: make it, or change path") from None
         except OSError as error:

@@ -39,7 +39,7 @@ _LONGEST_SEEN = 900
 _NEWEST = "newest"
 
 
-class _Remote(NamedTuple):
+class _RemoteFile(NamedTuple):
     """A file of the server. Newer files are greater."""
 
     modified: int
@@ -93,7 +93,7 @@ class SftpServer:
         file = await store(_content(client, newest), posixpath.basename(newest.path), arrivals)
         return FetchResult((file,), {_NEWEST: newest.state()})
 
-    async def _newest(self, client: asyncssh.SFTPClient) -> _Remote | None:
+    async def _newest(self, client: asyncssh.SFTPClient) -> _RemoteFile | None:
         """The newest file that fits the path; None if no file fits a pattern. Raises asyncssh.Error."""
         path = self._settings.path
         folder, pattern = posixpath.split(path)
@@ -111,7 +111,7 @@ class SftpServer:
                 newest = candidate if newest is None else max(newest, candidate)
         return newest
 
-    async def _complete(self, client: asyncssh.SFTPClient, file: _Remote) -> _Remote:
+    async def _complete(self, client: asyncssh.SFTPClient, file: _RemoteFile) -> _RemoteFile:
         """The file, as soon as it does not change between two looks. Raises FeedSourceError and asyncssh.Error."""
         for _ in range(MOST_LOOKS):
             await sleep(self._settings.settle_seconds)
@@ -234,11 +234,11 @@ class _HostKeyCheck(asyncssh.SSHClient):
         )
 
 
-def _remote(path: str, attrs: asyncssh.SFTPAttrs) -> _Remote:
-    return _Remote(int(attrs.mtime or 0), path, int(attrs.size or 0))
+def _remote(path: str, attrs: asyncssh.SFTPAttrs) -> _RemoteFile:
+    return _RemoteFile(int(attrs.mtime or 0), path, int(attrs.size or 0))
 
 
-async def _content(client: asyncssh.SFTPClient, file: _Remote) -> AsyncGenerator[bytes, None]:
+async def _content(client: asyncssh.SFTPClient, file: _RemoteFile) -> AsyncGenerator[bytes, None]:
     """The content of the file, in pieces. Raises FeedSourceError if it changes meanwhile, and asyncssh.Error."""
     size = 0
     async with client.open(file.path, "rb") as remote:

@@ -11,7 +11,7 @@ from typing import BinaryIO, NamedTuple, overload
 import msgspec
 
 from dealer_agent.correctable import CorrectableError
-from dealer_agent.feeds.files.plausibility import Doubt
+from dealer_agent.feeds.files.plausibility import Implausibility
 from dealer_agent.inventory.listing import Unit
 
 MOST_FILE_MIB = 1_024
@@ -87,7 +87,7 @@ class ColumnUse(NamedTuple):
     example: str = ""
 
 
-class Signs(NamedTuple):
+class DamageSigns(NamedTuple):
     """Signs that a file was damaged.
 
     `truncated` is a sentence about its end, empty if nothing is wrong. `line_end`: it ends with a line end or a quote.
@@ -185,8 +185,8 @@ class ParsedFeed:
     columns: Mapping[str, ColumnUse]
     columns_not_understood: tuple[str, ...]
     columns_withheld: tuple[str, ...]
-    signs: Signs
-    doubts: Mapping[str, tuple[Doubt, ...]]
+    signs: DamageSigns
+    doubts: Mapping[str, tuple[Implausibility, ...]]
 
     @property
     def repeats(self) -> int:

@@ -81,7 +81,7 @@ _RELEASED_NEAR = 1.25
 """A released price covers later prices up to this factor away, so that a small change needs no second decision."""
 
 
-class Doubt(Struct, frozen=True, omit_defaults=True):
+class Implausibility(Struct, frozen=True, omit_defaults=True):
     """Why a unit is implausible. `amount` is the implausible number, `text` the implausible text."""
 
     reason: str
@@ -99,16 +99,16 @@ class Doubt(Struct, frozen=True, omit_defaults=True):
         """Whether a person can publish the unit as the feed gives it."""
         return REASON_BY_ID[self.reason].releasable
 
-    def is_covered(self, released: Collection["Doubt"]) -> bool:
+    def is_covered(self, released: Collection["Implausibility"]) -> bool:
         """Whether a person released it: the same reason, and the same text or about the same number."""
         return any(other.reason == self.reason and self._is_near(other) for other in released)
 
-    def _is_near(self, other: "Doubt") -> bool:
+    def _is_near(self, other: "Implausibility") -> bool:
         low, high = sorted((self.amount, other.amount))
         return self.text == other.text and high <= low * _RELEASED_NEAR
 
 
-def doubt(reason: str, *, amount: int = 0, text: str = "", other: object = "") -> Doubt:
+def doubt(reason: str, *, amount: int = 0, text: str = "", other: object = "") -> Implausibility:
     """A doubt with its sentence. `amount` and a number `other` are shown as dollars if the reason is about prices."""
 
     def shown(value: object) -> str:
@@ -117,7 +117,7 @@ def doubt(reason: str, *, amount: int = 0, text: str = "", other: object = "") -
         return repr(value)
 
     sentence = REASON_BY_ID[reason].sentence.format(value=shown(text or amount), other=shown(other))
-    return Doubt(reason, sentence, amount, text)
+    return Implausibility(reason, sentence, amount, text)
 
 
 _FACTS = ("selling_price", "mileage", "condition", "year", "make", "model")
@@ -142,7 +142,7 @@ class Bounds(Struct, frozen=True, kw_only=True):
     price_jump_factor: Annotated[float, Meta(ge=1.1, le=1000)] = 3.0
     price_like_factor: Annotated[float, Meta(ge=1.5, le=1000)] = 5.0
 
-    def doubt_of(self, unit: Unit, this_year: int) -> Doubt | None:
+    def doubt_of(self, unit: Unit, this_year: int) -> Implausibility | None:
         """What is implausible about a unit, judged by itself."""
         price, mileage = unit.selling_price, unit.mileage
         if isinstance(price, int) and (of_price := self._doubt_of_price(unit, price, this_year)):
@@ -157,7 +157,7 @@ class Bounds(Struct, frozen=True, kw_only=True):
             return doubt("not_for_sale", text=marked) if marked else None
         return None
 
-    def _doubt_of_price(self, unit: Unit, price: int, this_year: int) -> Doubt | None:
+    def _doubt_of_price(self, unit: Unit, price: int, this_year: int) -> Implausibility | None:
         """Why the price of a unit for sale is implausible. None if it is plausible."""
         lowest = self.lowest_price
         if unit.vehicle_type in _CARS:
@@ -179,7 +179,7 @@ class Bounds(Struct, frozen=True, kw_only=True):
         least = msrp / (self.price_jump_factor if unit.condition == "new" else _OLD_CARS_COST)
         return not least <= price <= msrp * self.price_jump_factor
 
-    def jump_of(self, old: int, new: int) -> Doubt | None:
+    def jump_of(self, old: int, new: int) -> Implausibility | None:
         """Whether the price of a unit for sale is far from its last one. 0 is not a price."""
         if not new or not old or old < self.lowest_price:
             return None
@@ -215,7 +215,7 @@ _FEWEST_PRICES = 20
 _FAR_FROM_ALL = 30
 
 
-def _doubt_of_mileage(unit: Unit, mileage: int, this_year: int) -> Doubt | None:
+def _doubt_of_mileage(unit: Unit, mileage: int, this_year: int) -> Implausibility | None:
     """Why the mileage of a unit is implausible. None if it is plausible."""
     is_used = unit.condition in ("used", "cpo")
     if mileage == 0 and is_used:
@@ -251,7 +251,7 @@ class SimilarPrices:
             prices.append(unit.selling_price)
             positions.append(position)
 
-    def doubts(self) -> Iterator[tuple[int, Doubt]]:
+    def doubts(self) -> Iterator[tuple[int, Implausibility]]:
         """The positions of the units with an implausible price, each with its doubt.
 
         With enough similar units: a price far above or below their median. Otherwise only one far above the median of

@@ -29,17 +29,17 @@ from dealer_agent.feeds.files.feed import (
     MOST_REPORTED,
     MOST_ROWS_WITHOUT_UNIT,
     ColumnUse,
+    DamageSigns,
     FeedError,
     ParsedFeed,
     Repeat,
     RowCounts,
     RowProblem,
-    Signs,
     Units,
 )
 from dealer_agent.feeds.files.json_records import Record, ends_early, flattened, read_records, structured_members
 from dealer_agent.feeds.files.layouts import Columns, Layout, is_withheld, layout_of, named_layout, understand
-from dealer_agent.feeds.files.plausibility import Doubt, contradiction, doubt
+from dealer_agent.feeds.files.plausibility import Implausibility, contradiction, doubt
 from dealer_agent.feeds.files.units import ParsedRow, PlainRows, read_unit
 from dealer_agent.inventory.canonical_words.text import fold
 from dealer_agent.inventory.listing import Unit
@@ -76,7 +76,7 @@ class _RowProblems:
 
 
 @dataclass(slots=True)
-class _Misread:
+class _NotUnderstood:
     """The values of a member that are not understood; the first of them, and its line."""
 
     line: int
@@ -124,9 +124,9 @@ class _Tally:
         # takes time. `_add_up_patterns` adds them to `rows_with`.
         self._patterns: defaultdict[tuple[str, ...], int] = defaultdict(int)
         # By member, its values that are not understood.
-        self.misread: dict[str, _Misread] = {}
+        self.misread: dict[str, _NotUnderstood] = {}
         # By the identifier of a unit, why it must be held back.
-        self.doubts: dict[str, tuple[Doubt, ...]] = {}
+        self.doubts: dict[str, tuple[Implausibility, ...]] = {}
 
     def add(self, line: int, reading: ParsedRow, done: int) -> None:
         self._add_row(line, reading)
@@ -142,7 +142,7 @@ class _Tally:
         if len(self._patterns) > _MOST_PATTERNS:
             self._add_up_patterns()
         for member, (example, text) in reading.misread.items():
-            misread = self.misread.setdefault(member, _Misread(line, example))
+            misread = self.misread.setdefault(member, _NotUnderstood(line, example))
             misread.row_problems.add(RowProblem(line, reading.identifier, text))
         key = reading.identifier
         if key is None:
@@ -167,7 +167,7 @@ class _Tally:
         if doubts:
             self._keep_doubts(key, line, doubts)
 
-    def _keep_doubts(self, key: str, line: int, doubts: tuple[Doubt, ...]) -> None:
+    def _keep_doubts(self, key: str, line: int, doubts: tuple[Implausibility, ...]) -> None:
         """Notes the doubts about a unit. Raises FeedError if too many units are implausible."""
         self.doubts[key] = doubts
         if len(self.doubts) > MOST_DOUBTFUL:
@@ -176,7 +176,7 @@ class _Tally:
                 "Correct the export."
             )
 
-    def _doubts_of_repeat(self, key: str, before: int, line: int, reading: ParsedRow) -> tuple[Doubt, ...]:
+    def _doubts_of_repeat(self, key: str, before: int, line: int, reading: ParsedRow) -> tuple[Implausibility, ...]:
         """The doubts about a unit whose rows are repeated: those of all rows, and another if the rows contradict.
 
         `before` is the outcome of the earlier row: the number of its unit. Below 0, no unit is for sale by that row, so
@@ -207,7 +207,7 @@ class _Tally:
         return -outcome if outcome < 0 else self.units.line(outcome)
 
     def end(
-        self, layout: Layout, encoding: str, delimiter: str | None, columns: "_ColumnNames", signs: Signs
+        self, layout: Layout, encoding: str, delimiter: str | None, columns: "_ColumnNames", signs: DamageSigns
     ) -> ParsedFeed:
         """Returns the feed that was read. Call it after the last row was added."""
         if self.on_progress is not None:
@@ -394,10 +394,10 @@ def _cut(last: DelimitedRow | None, table: DelimitedTable) -> str:
     )
 
 
-def _signs_of_damage(feed: Opener, encoding: str, surveyed: Survey, truncated: str) -> Signs:
+def _signs_of_damage(feed: Opener, encoding: str, surveyed: Survey, truncated: str) -> DamageSigns:
     """The signs that the file was damaged. `truncated` says why its end seems to be missing; else it is empty."""
     strays = stray_bytes(feed) if encoding == MIXED else None
-    return Signs(
+    return DamageSigns(
         truncated=truncated,
         line_end=surveyed.line_end,
         stray_bytes=0 if strays is None else strays.strays,

@@ -12,7 +12,7 @@ from typing import Any
 
 from dealer_agent.feeds.files import values
 from dealer_agent.feeds.files.layouts import FEEDS, Layout
-from dealer_agent.feeds.files.plausibility import Doubt, doubt
+from dealer_agent.feeds.files.plausibility import Implausibility, doubt
 from dealer_agent.feeds.files.values import is_absent, line, prose
 from dealer_agent.inventory.canonical_words.tables import canonical, find_canonical
 from dealer_agent.inventory.canonical_words.text import fold
@@ -42,7 +42,7 @@ class ParsedRow:
     row_problems: list[str] = field(default_factory=list)
     filled: tuple[str, ...] = ()
     misread: dict[str, tuple[str, str]] = field(default_factory=dict)
-    doubts: list[Doubt] = field(default_factory=list)
+    doubts: list[Implausibility] = field(default_factory=list)
 
     def note_sold_words(self, texts: Sequence[str]) -> None:
         """Adds a doubt if a text of the row says that the unit is sold."""
@@ -86,7 +86,7 @@ class _RowParser:
         self.members: dict[str, Any] = {}
         self.row_problems: list[str] = []
         self.misread: dict[str, tuple[str, str]] = {}
-        self.doubts: list[Doubt] = []
+        self.doubts: list[Implausibility] = []
         self.is_sold = False
 
     def read(self, steps: "Iterable[tuple[_Read, str, Feed]]") -> None:
@@ -128,7 +128,7 @@ class _RowParser:
 
     def dollars(self, member: str, _: Feed) -> None:
         """The first column that holds an amount; 0 and words such as "call" are not a price."""
-        doubts: list[Doubt] = []
+        doubts: list[Implausibility] = []
         for text in self.cells.get(member, ()):
             amount = values.dollars(text)
             if amount:

@@ -97,17 +97,17 @@ class Column(Generic[V]):
         return self.by_code[self.starts[first] : self.starts[last]]
 
 
-class Coded(NamedTuple, Generic[V]):
+class EncodedColumn(NamedTuple, Generic[V]):
     """A column in memory, before it is written to a snapshot."""
 
     values: list[V]
     codes: Codes
 
     @staticmethod
-    def of_numbers(rows: NDArray[np.int64]) -> "Coded[int]":
+    def of_numbers(rows: NDArray[np.int64]) -> "EncodedColumn[int]":
         """A column of numbers without absent values."""
         values, codes = np.unique(rows, return_inverse=True)
-        return Coded(values.tolist(), codes.astype(np.uint32))
+        return EncodedColumn(values.tolist(), codes.astype(np.uint32))
 
     def write(self, writer: FlatWriter, name: str) -> None:
         """Writes what `Column` reads."""
@@ -142,7 +142,7 @@ class Encoder(Generic[V]):
         """Adds the values of the next listings: UNSET for an absent value."""
         self._codes.extend(map(self._ids.__getitem__, values))
 
-    def column(self, default_order: Rows) -> Coded[V]:
+    def column(self, default_order: Rows) -> EncodedColumn[V]:
         """The column, with its rows in the default order. Texts are sorted case-insensitively."""
         given: Any = [value for value in self._ids if value is not UNSET]
         values: list[V] = sorted(given)
@@ -153,4 +153,4 @@ class Encoder(Generic[V]):
         if UNSET in self._ids:
             ranks[self._ids[UNSET]] = len(values)
         ranks[[self._ids[value] for value in values]] = np.arange(len(values))
-        return Coded(values, ranks[np.frombuffer(self._codes, np.uint32)[default_order]])
+        return EncodedColumn(values, ranks[np.frombuffer(self._codes, np.uint32)[default_order]])

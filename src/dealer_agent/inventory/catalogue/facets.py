@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dealer_agent.inventory.catalogue.columns import Coded, Column, Rows
+from dealer_agent.inventory.catalogue.columns import EncodedColumn, Column, Rows
 from dealer_agent.inventory.catalogue.flat_arrays import FlatArrays, FlatWriter
 from dealer_agent.protocol.responses import (
     COUNT_FACETS,
@@ -37,7 +37,7 @@ _NO_VALUE = -1
 """The code of an absent value among the codes of ranges."""
 
 
-def write_facets(writer: FlatWriter, columns: Mapping[str, Coded[Any]]) -> None:
+def write_facets(writer: FlatWriter, columns: Mapping[str, EncodedColumn[Any]]) -> None:
     """Writes what `FacetTable` reads. An absent value has the code after those of all fields."""
     counted = [columns[field] for _, field, _, _ in _COUNTED]
     *firsts, absent = accumulate((len(column.values) for column in counted), initial=0)

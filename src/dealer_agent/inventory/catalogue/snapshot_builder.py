@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from msgspec import UNSET
 
-from dealer_agent.inventory.catalogue.columns import Coded, Encoder, row_type
+from dealer_agent.inventory.catalogue.columns import EncodedColumn, Encoder, row_type
 from dealer_agent.inventory.catalogue.facets import write_facets
 from dealer_agent.inventory.catalogue.flat_arrays import FlatWriter
 from dealer_agent.inventory.catalogue.flat_tables import DocumentWriter
@@ -38,9 +38,9 @@ def write_snapshot(writer: FlatWriter, listings: Iterable[Listing], gone: Sequen
     order = positions_by_id[np.argsort(-changed_at[positions_by_id], kind="stable")]
     json.finish(order)
     # `pop` frees the values of an encoder as soon as its column is made.
-    columns: dict[str, Coded[Any]] = {name: found.encoders.pop(name).column(order) for name in _COLUMNS}
+    columns: dict[str, EncodedColumn[Any]] = {name: found.encoders.pop(name).column(order) for name in _COLUMNS}
     for name in _TIMES:
-        columns[name] = Coded.of_numbers(np.frombuffer(found.times[name], np.int64)[order])
+        columns[name] = EncodedColumn.of_numbers(np.frombuffer(found.times[name], np.int64)[order])
     # The text index comes first, because building it takes the most memory.
     found.text.write(writer, columns, order)
     for member in FILTERED:

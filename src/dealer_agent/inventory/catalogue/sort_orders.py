@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dealer_agent.inventory.catalogue.columns import Coded, Mask, Rows
+from dealer_agent.inventory.catalogue.columns import EncodedColumn, Mask, Rows
 from dealer_agent.inventory.catalogue.flat_arrays import FlatArrays, FlatWriter
 
 # Below this number of rows, using a whole column is faster than deciding to use less.
@@ -36,7 +36,7 @@ class Order(NamedTuple):
         writer.array(f"{name}.ranks", self.ranks)
 
 
-def orders_by(column: Coded[Any], by_id: Rows) -> dict[str, Order]:
+def orders_by(column: EncodedColumn[Any], by_id: Rows) -> dict[str, Order]:
     """The orders `asc` and `desc` by a column. `by_id` are the rows by ascending vehicle id.
 
     Texts that differ only in case are ties.

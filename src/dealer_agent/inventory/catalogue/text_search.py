@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dealer_agent.inventory.canonical_words.query import index_words, query_terms
-from dealer_agent.inventory.catalogue.columns import Coded, Codes, Numbering, Rows, row_type
+from dealer_agent.inventory.catalogue.columns import Codes, EncodedColumn, Numbering, Rows, row_type
 from dealer_agent.inventory.catalogue.flat_arrays import FlatArrays, FlatWriter
 from dealer_agent.inventory.catalogue.flat_tables import SortedWords
 from dealer_agent.protocol.vehicle import FIELDS, Vehicle
@@ -151,7 +151,7 @@ class TextCollector:
                         words.extend(index_words(field, text))
                 lists.add(map(number, words))
 
-    def write(self, writer: FlatWriter, columns: Mapping[str, Coded[Any]], default_order: Rows) -> None:
+    def write(self, writer: FlatWriter, columns: Mapping[str, EncodedColumn[Any]], default_order: Rows) -> None:
         """Writes the index; afterwards the collector is empty. Row n is the listing that came as `default_order[n]`."""
         lists = [(self._texts_of_listings[name], self._words_of(name, values)) for name, values in self._texts.items()]
         names = [(columns[name].codes, self._words_of(name, columns[name].values)) for name in _NAMES]

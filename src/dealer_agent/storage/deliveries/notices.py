@@ -20,7 +20,7 @@ from dealer_agent.storage.deliveries.outbox import Receiver, WaitingDelivery, en
 from dealer_agent.storage.deliveries.sent_deliveries import copies
 from dealer_agent.storage.leads.persons import newest_leads_of
 from dealer_agent.storage.leads.stored_leads import read_facts
-from dealer_agent.storage.leads.visits import Booked, booked_visits
+from dealer_agent.storage.leads.visits import BookedVisit, booked_visits
 from dealer_agent.storage.privacy.consents import (
     REVOKED_BEFORE,
     allowed_channels,
@@ -46,7 +46,7 @@ MOST_OTHER_LEADS = 200
 """The most other leads of each contact point to which a withdrawal applies. New leads wait meanwhile."""
 
 
-class Erased(NamedTuple):
+class ErasureReceivers(NamedTuple):
     """Who must be notified of the erasure of a lead.
 
     `copies`: the receivers; True if the lead arrived there, False if this is unknown. `visits`: the confirmed future
@@ -54,7 +54,7 @@ class Erased(NamedTuple):
     """
 
     copies: dict[Receiver, bool]
-    visits: tuple[Booked, ...]
+    visits: tuple[BookedVisit, ...]
 
 
 def withdraw(
@@ -140,7 +140,7 @@ def _notify(tx: Transaction, lead_id: str, event_number: int, profile: Profile) 
     enqueue(tx, lead_id, rows, waiting(tx, lead_id))
 
 
-def erase(tx: Transaction, lead_id: str, profile: Profile, *, consent_too: bool) -> Erased | None:
+def erase(tx: Transaction, lead_id: str, profile: Profile, *, consent_too: bool) -> ErasureReceivers | None:
     """Erases the customer of a lead (`erasure.erase_lead`), and sends the notices that the profile asks for.
 
     A notice asks the receivers of the lead to erase it. Another notice tells the staff of a rooftop which visits were
@@ -161,4 +161,4 @@ def erase(tx: Transaction, lead_id: str, profile: Profile, *, consent_too: bool)
     enqueue(tx, lead_id, notices_of(profile, "erasure", received), being_sent)
     for visit in () if nobody_knows else visits:
         enqueue(tx, lead_id, visit_cancelled_notices(profile, visit.rooftop, visit.appointment_id))
-    return Erased({receiver: copy.arrived for receiver, copy in received.items()}, visits)
+    return ErasureReceivers({receiver: copy.arrived for receiver, copy in received.items()}, visits)

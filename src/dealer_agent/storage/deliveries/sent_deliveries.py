@@ -50,7 +50,7 @@ class StoredDocument(Struct, frozen=True):
     first: bool = False
 
 
-class Copy(NamedTuple):
+class LeadCopy(NamedTuple):
     """A receiver's copy of a lead. If `arrived` is False, it may have arrived.
 
     `being_sent` is the id of a delivery in progress.
@@ -60,7 +60,7 @@ class Copy(NamedTuple):
     being_sent: str | None
 
 
-class History(NamedTuple):
+class DeliveryHistory(NamedTuple):
     """The results of other deliveries of a lead to the same receiver.
 
     `arrived`: one of them arrived, or may have. `superseded`: a later one arrived.
@@ -106,14 +106,14 @@ STORE_DOCUMENT = Prepared(KEEP_LEASE.values(document=bindparam("encrypted")))
 LEASE_TAKEN = "another process is sending this delivery; there is nothing to do"
 
 
-def copies(tx: Transaction, lead_id: str) -> dict[Receiver, Copy]:
+def copies(tx: Transaction, lead_id: str) -> dict[Receiver, LeadCopy]:
     """The copies of a lead by receiver. A receiver that certainly has no copy is left out."""
-    by_receiver: dict[Receiver, Copy] = {}
+    by_receiver: dict[Receiver, LeadCopy] = {}
     for row in tx.execute(READ_COPIES, {"of_lead": lead_id}):
         receiver = row.rooftop, row.channel
-        before = by_receiver.get(receiver, Copy(arrived=False, being_sent=None))
+        before = by_receiver.get(receiver, LeadCopy(arrived=False, being_sent=None))
         being_sent = row.delivery_id if row.lease is not None else before.being_sent
-        by_receiver[receiver] = Copy(before.arrived or row.state == "sent", being_sent)
+        by_receiver[receiver] = LeadCopy(before.arrived or row.state == "sent", being_sent)
     return by_receiver
 
 
@@ -122,7 +122,7 @@ def read_of_histories(lead_ids: Sequence[str]) -> Read:
     return read_of_keys(COPIES_OF_DEALER, outbox.c.lead_id, lead_ids)
 
 
-def history_in(rows: Iterable[Any], delivery: DueDelivery) -> History:
+def history_in(rows: Iterable[Any], delivery: DueDelivery) -> DeliveryHistory:
     """The history in the rows of `read_of_histories` for the delivery's lead."""
     others = [
         row
@@ -130,7 +130,7 @@ def history_in(rows: Iterable[Any], delivery: DueDelivery) -> History:
         if (row.rooftop, row.channel) == delivery.receiver and row.delivery_id != delivery.delivery_id
     ]
     later = any(row.state == "sent" and row.delivery_id > delivery.delivery_id for row in others)
-    return History(bool(others), later)
+    return DeliveryHistory(bool(others), later)
 
 
 def renew(tx: Transaction, delivery: DueDelivery, lease: timedelta, document: StoredDocument | None = None) -> None:

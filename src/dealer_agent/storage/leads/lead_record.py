@@ -8,7 +8,7 @@ from dealer_agent.encryption.errors import EncryptionError
 from dealer_agent.leads.records import LeadDetails
 from dealer_agent.storage.deliveries.outbox import DueDelivery
 from dealer_agent.storage.deliveries.sent_deliveries import (
-    History,
+    DeliveryHistory,
     StoredDocument,
     decrypted_document,
     history_in,
@@ -25,7 +25,7 @@ class LeadToDeliver(NamedTuple):
 
     lead: LeadDetails | None
     document: StoredDocument | None
-    history: History
+    history: DeliveryHistory
 
 
 def lead_details(tx: Transaction, lead_id: str) -> LeadDetails | None:

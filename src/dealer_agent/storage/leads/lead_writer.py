@@ -67,7 +67,7 @@ Writes = dict[str, list[LeadWrite[Any]]]
 """Writes by dealer."""
 
 
-class Left(NamedTuple):
+class UnstoredWrites(NamedTuple):
     """The writes that a transaction did not store, by dealer.
 
     `blocked`: another transaction has locked the dealer. `alone`: to be tried in a transaction of one dealer, because a
@@ -185,7 +185,7 @@ class LeadWriter:
         blocked = {dealer_id: own for dealer_id, own in writes.items() if self._queue.is_blocked(dealer_id)}
         free = {dealer_id: own for dealer_id, own in writes.items() if dealer_id not in blocked}
         for group in (free, blocked):
-            left = self._store(group, NO_WAIT_SECONDS) if len(group) > 1 else Left({}, group)
+            left = self._store(group, NO_WAIT_SECONDS) if len(group) > 1 else UnstoredWrites({}, group)
             for dealer_id in sorted((*left.blocked, *left.alone), key=self._queue.waited_at):
                 waits = self._may_wait(dealer_id)
                 if dealer_id in left.alone or waits:
@@ -218,13 +218,13 @@ class LeadWriter:
         for write in self._queue.set_apart(dealer_id, own, waited=waited):
             write.refuse(DealerBlocked(BLOCKED))
 
-    def _store(self, writes: Writes, lock_seconds: float) -> Left:
+    def _store(self, writes: Writes, lock_seconds: float) -> UnstoredWrites:
         """Stores writes in one transaction. Nothing of those that it returns is stored.
 
         Only a transaction of one dealer waits for the dealer's lock. On PostgreSQL, no statement waits for a lock for
         longer than `lock_seconds`. SQLite has one lock for all dealers. Its writers wait for it when they begin.
         """
-        left = Left({}, {})
+        left = UnstoredWrites({}, {})
         group = [write for own in writes.values() for write in own]
         for write in group:
             write.failure, write.has_met_same_row = None, False
@@ -255,11 +255,11 @@ class LeadWriter:
             self.stored += len(started)
         except DatabaseBusy as error:
             if self._engine.dialect.name != "sqlite":
-                return Left({}, writes)
+                return UnstoredWrites({}, writes)
             self._fail(group, error)
         except Exception as error:  # noqa: BLE001 - if the thread ended, every lead would wait for ever
             self._fail(group, error)
-            left = Left({}, {})
+            left = UnstoredWrites({}, {})
         for dealer_id in writes.keys() - left.blocked.keys() - left.alone.keys():
             self._queue.let_in(dealer_id)
             for write in writes[dealer_id]:
@@ -273,11 +273,11 @@ class LeadWriter:
             write.failure = write.failure or error
 
 
-def _left_of(writes: Writes, locks: DealerLocks) -> Left:
+def _left_of(writes: Writes, locks: DealerLocks) -> UnstoredWrites:
     """The writes of the dealers that `lock_dealers` did not lock."""
     if not (locks.taken or locks.new):
-        return Left({}, {})
-    return Left(*({tx.dealer_id: writes[tx.dealer_id] for tx in each} for each in (locks.taken, locks.new)))
+        return UnstoredWrites({}, {})
+    return UnstoredWrites(*({tx.dealer_id: writes[tx.dealer_id] for tx in each} for each in (locks.taken, locks.new)))
 
 
 def _token_reads(writes: Iterable[LeadWrite[Any]]) -> list[Read]:

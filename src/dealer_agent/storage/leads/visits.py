@@ -33,7 +33,7 @@ VEHICLE = "vehicle"
 """The kind of the place that is a vehicle. There is one of each."""
 
 
-class Booked(NamedTuple):
+class BookedVisit(NamedTuple):
     """A confirmed visit of a customer."""
 
     appointment_id: str
@@ -121,7 +121,7 @@ READ_VISITS = Prepared(
 )
 
 # Without ORDER BY: with it, SQLite would read the visits of all leads.
-FIND_BOOKED = select(*(appointments.c[name] for name in Booked._fields)).where(
+FIND_BOOKED = select(*(appointments.c[name] for name in BookedVisit._fields)).where(
     of_leads(appointments),
     appointments.c.status == "confirmed",
     appointments.c.ends_at > bindparam("now"),
@@ -324,7 +324,7 @@ def visits_in(tx: Transaction, rows: Iterable[Any]) -> list[VisitRecord]:
     return [_visit(tx, row) for row in rows]
 
 
-def booked_visits(tx: Transaction, lead_ids: Iterable[str], kind: VisitKind | None = None) -> list[Booked]:
+def booked_visits(tx: Transaction, lead_ids: Iterable[str], kind: VisitKind | None = None) -> list[BookedVisit]:
     """The confirmed visits that these leads have and that are not over, in the order of time. By default of any kind.
 
     Nothing is decrypted.
@@ -332,7 +332,7 @@ def booked_visits(tx: Transaction, lead_ids: Iterable[str], kind: VisitKind | No
     parameters = {"lead_ids": list(lead_ids), "now": tx.now}
     if not parameters["lead_ids"]:
         return []
-    visits = (Booked(*row) for row in tx.execute(FIND_BOOKED, parameters))
+    visits = (BookedVisit(*row) for row in tx.execute(FIND_BOOKED, parameters))
     wanted = (visit for visit in visits if kind in (None, visit.kind))
     return sorted(wanted, key=lambda visit: (visit.starts_at, visit.appointment_id))
 

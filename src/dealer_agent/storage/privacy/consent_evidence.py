@@ -68,7 +68,7 @@ class Evidence(NamedTuple):
     lines: Iterator[bytes]
 
 
-class Checked(NamedTuple):
+class CheckedRecord(NamedTuple):
     """A valid record: the person's events, the head, and the number of recorded heads that were compared."""
 
     dealer_id: str
@@ -120,7 +120,7 @@ def _said(event: ConsentEvent) -> bytes:
     return msgspec.json.encode({name: value for name, value in content.items() if value})
 
 
-def check_evidence(lines: Iterable[bytes], recorded: Iterable[Head] = ()) -> Checked:
+def check_evidence(lines: Iterable[bytes], recorded: Iterable[Head] = ()) -> CheckedRecord:
     """Checks a record: each body against its commitment, each hash, and that the hashes lead to the head.
 
     It also checks that each lead has events, and that no text is left out that was not erased. It compares the
@@ -164,7 +164,7 @@ def check_evidence(lines: Iterable[bytes], recorded: Iterable[Head] = ()) -> Che
         raise BadEvidence("line 1 names no lead")
     if absent := set(first.lead_ids).difference(event.lead_id for event in theirs):
         raise BadEvidence(f"the lead {min(absent)}, which line 1 names, has no event")
-    return Checked(first.dealer_id, tuple(theirs), head, compared)
+    return CheckedRecord(first.dealer_id, tuple(theirs), head, compared)
 
 
 def _decoded(lines: Iterator[tuple[int, bytes]], kind: type[Any]) -> Any:

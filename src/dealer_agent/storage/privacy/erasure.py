@@ -22,7 +22,7 @@ from dealer_agent.leads.consent_events import DISPOSED, ERASED, KEPT_AS_PROOF, C
 from dealer_agent.leads.statuses import ACTIVE
 from dealer_agent.storage.clock import clock_problem, trust_clock
 from dealer_agent.storage.daily_counts import delete_oldest
-from dealer_agent.storage.errors import ClockDoubtful
+from dealer_agent.storage.errors import ClockUnreliable
 from dealer_agent.storage.leads.idempotency import IDEMPOTENCY_KEPT
 from dealer_agent.storage.leads.stored_leads import NO_VEHICLE
 from dealer_agent.storage.leads.visits import end_visits, give_own_places
@@ -141,7 +141,7 @@ MOST_LEADS = 100
 """The most leads whose customer data one transaction deletes. It bounds how long new leads wait."""
 
 
-class Disposed(NamedTuple):
+class DisposalCounts(NamedTuple):
     """The number of leads whose customer data, and of those whose consent texts, were deleted."""
 
     leads: int
@@ -265,7 +265,7 @@ def erase_lead(tx: Transaction, lead_id: str, *, consent_too: bool = False) -> b
 
 def dispose(
     store: Store, dealer_id: str, *, leads_unused_since: datetime, consents_before: datetime, now: datetime
-) -> Disposed:
+) -> DisposalCounts:
     """Erases the customers of leads that were not used since `leads_unused_since`.
 
     A lead with a waiting delivery or a future visit is in use. The consent stays, with the hashes that find it by
@@ -273,15 +273,15 @@ def dispose(
     consent. Other rows that only the use of such a lead needed are deleted.
 
     Each transaction erases a few, so that new leads do not wait long. While no lead is that old, they do not wait at
-    all. Raises ClockDoubtful, and erases nothing, if `now` is implausible.
+    all. Raises ClockUnreliable, and erases nothing, if `now` is implausible.
     """
     limits = {"leads_unused_since": leads_unused_since, "consents_before": consents_before}
     with store.read(dealer_id, now) as tx:
         if problem := clock_problem(tx):
-            raise ClockDoubtful(problem)
+            raise ClockUnreliable(problem)
         # A key that is missing is reported even if nothing is old.
         tx.cipher  # noqa: B018
-    total = Disposed(0, 0)
+    total = DisposalCounts(0, 0)
     while True:
         # Read without the lock first: to look through all consents takes long.
         with store.read(dealer_id, now) as tx:
@@ -289,7 +289,7 @@ def dispose(
                 break
         with store.lock(dealer_id, now) as tx:
             done = _dispose_some(tx, **limits)
-        total = Disposed(total.leads + done.leads, total.consents + done.consents)
+        total = DisposalCounts(total.leads + done.leads, total.consents + done.consents)
         if max(done) < MOST_LEADS:
             break
     if any(total):
@@ -297,15 +297,15 @@ def dispose(
     return total
 
 
-def disposable(tx: Transaction, *, leads_unused_since: datetime, consents_before: datetime) -> Disposed:
+def disposable(tx: Transaction, *, leads_unused_since: datetime, consents_before: datetime) -> DisposalCounts:
     """The numbers that `dispose` would return."""
     limits = {"since": leads_unused_since, "before": consents_before, "now": tx.now}
     unused = tx.execute(COUNT_UNUSED, limits).scalar_one()
     consents = sum(tx.execute(count, limits).scalar_one() for count in (COUNT_OLD_CONSENTS, COUNT_OLD_PROOFS))
-    return Disposed(leads=unused, consents=consents)
+    return DisposalCounts(leads=unused, consents=consents)
 
 
-def _dispose_some(tx: Transaction, *, leads_unused_since: datetime, consents_before: datetime) -> Disposed:
+def _dispose_some(tx: Transaction, *, leads_unused_since: datetime, consents_before: datetime) -> DisposalCounts:
     """Deletes by age the customer data of up to MOST_LEADS leads, and up to MOST_LEADS consents."""
     lead_ids = list(tx.execute(FIND_UNUSED, {"since": leads_unused_since, "now": tx.now}).scalars())
     if lead_ids:
@@ -322,7 +322,7 @@ def _dispose_some(tx: Transaction, *, leads_unused_since: datetime, consents_bef
         delete_proofs(tx, proven)
     for lead_id in proven:
         record_erasure(tx, lead_id, DISPOSED)
-    return Disposed(leads=len(lead_ids), consents=len(old) + len(proven))
+    return DisposalCounts(leads=len(lead_ids), consents=len(old) + len(proven))
 
 
 def _empty(tx: Transaction, lead_ids: Sequence[str]) -> int:
@@ -344,7 +344,7 @@ MOST_REFUSALS = 100_000
 """The most refusals that are kept: strangers cause them, and only the newest are useful."""
 
 
-class Purged(NamedTuple):
+class PurgeCounts(NamedTuple):
     """How many rows were deleted, besides counts."""
 
     idempotency: int
@@ -374,11 +374,11 @@ def purge(
     accesses_before: datetime,
     counts_before: datetime,
     now: datetime,
-) -> Purged:
+) -> PurgeCounts:
     """Deletes responses stored for idempotency keys after 30 days, and other rows from before these times.
 
     It also deletes all but the newest MOST_REFUSALS refusals. Each transaction deletes a few rows, so that leads do not
-    wait. Raises ClockDoubtful, and deletes nothing, if `now` is implausible.
+    wait. Raises ClockUnreliable, and deletes nothing, if `now` is implausible.
     """
     with store.write(dealer_id, now) as tx:
         trust_clock(tx)
@@ -402,7 +402,7 @@ def purge(
     while deleted:
         with store.write(dealer_id, now) as tx:
             deleted = delete_oldest(tx, counts_before.date())
-    return Purged(
+    return PurgeCounts(
         in_batches(
             store.write, lambda tx: tx.execute(DELETE_OLD_RESPONSES, {"before": now - IDEMPOTENCY_KEPT}).rowcount
         ),

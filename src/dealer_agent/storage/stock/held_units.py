@@ -1,7 +1,7 @@
 """Stores the units that are held back because their facts are implausible, and what people decided about units.
 
-A decision outlives the next feed. A release is for what was implausible (`Doubt.is_covered`). A unit that a person hid
-stays hidden until a person releases it, whatever the feed says.
+A decision also holds for later files. A release is for what was implausible (`Implausibility.is_covered`). A unit that
+a person hid stays hidden until a person releases it, whatever the feed says.
 """
 
 from collections.abc import Collection, Sequence
@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 from sqlalchemy import ColumnElement, String, Table, bindparam, delete, func, or_, select, union
 
-from dealer_agent.feeds.files.plausibility import Doubt
+from dealer_agent.feeds.files.plausibility import Implausibility
 from dealer_agent.storage.schema import held_units as table
 from dealer_agent.storage.schema import unit_changes, units
 from dealer_agent.storage.statements import of_dealer, upsert
@@ -41,14 +41,14 @@ class HeldUnit(NamedTuple):
     stock: str | None
     rooftop: str
     source: str
-    doubts: tuple[Doubt, ...]
+    doubts: tuple[Implausibility, ...]
     since: datetime
     good_at: datetime | None = None
     leaves_at: datetime | None = None
     decision: Decision = "none"
     decided_by: str | None = None
     decided_at: datetime | None = None
-    released: tuple[Doubt, ...] = ()
+    released: tuple[Implausibility, ...] = ()
     unit: bytes | None = None
 
     @property
@@ -126,7 +126,7 @@ PUT_HELD = upsert(table, f"UPDATE SET {_replaced}")
 
 DELETE_HELD = delete(table).where(of_dealer(table), table.c.vehicle_id.in_(bindparam("in_vehicles", expanding=True)))
 
-_doubts = msgspec.json.Decoder(tuple[Doubt, ...])
+_doubts = msgspec.json.Decoder(tuple[Implausibility, ...])
 
 
 def held_units(tx: Transaction) -> list[HeldUnit]:

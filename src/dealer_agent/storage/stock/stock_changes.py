@@ -48,7 +48,7 @@ COUNT_LATER = (
 PUT_SHAPE_BACK = upsert(feed_shapes, "UPDATE SET shape = COALESCE(feed_shapes.before, excluded.shape), before = NULL")
 
 
-class Undone(NamedTuple):
+class UndoResult(NamedTuple):
     """What an undo did, or would do. `left_alone` units were changed after the import, and stay as they are.
 
     `removed` had been added, `restored` changed, `returned` sold and `sold` returned by the import. `revision` is None
@@ -66,7 +66,7 @@ class Undone(NamedTuple):
 
 def undo_import(
     store: Store, dealer_id: str, digest_of: DigestOf, *, at: datetime, revision: int | None = None, dry_run: bool
-) -> Undone:
+) -> UndoResult:
     """Takes the last import back: every unit that it changed is as before, unless something changed it afterwards.
 
     With a `revision`, only that import. Raises NothingToUndo, and StorageError. `dry_run` changes nothing.
@@ -102,9 +102,9 @@ def undo_import(
     return _undone(last, Counter(actions.values()), left_alone, next_revision)
 
 
-def _undone(last: LastImport, counts: Mapping[str, int], left_alone: int, revision: int | None) -> Undone:
+def _undone(last: LastImport, counts: Mapping[str, int], left_alone: int, revision: int | None) -> UndoResult:
     added, changed, sold, back = (counts.get(action, 0) for action in _COUNTED)
-    return Undone(last, added, changed, sold, back, left_alone, revision)
+    return UndoResult(last, added, changed, sold, back, left_alone, revision)
 
 
 def _plan_undo(tx: Transaction, revision: int | None) -> tuple[LastImport, dict[str, str], int]:
