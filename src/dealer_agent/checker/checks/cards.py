@@ -6,6 +6,7 @@ Schemas, signatures and what a card says about tokens have modules of their own.
 import json
 import re
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,7 +15,7 @@ from dealer_agent.checker.card import FetchedCard
 from dealer_agent.checker.check import check, each_of, judge_each
 from dealer_agent.checker.checks.errors import UNKNOWN_VIN
 from dealer_agent.checker.discovery import MOST_CARDS
-from dealer_agent.checker.exchange import Exchange, at, dicts
+from dealer_agent.checker.exchange import Exchange, at, date_of, dicts
 from dealer_agent.checker.outcome import Failed, Judgement, Skipped, expect, has, header, skip_unless, status
 from dealer_agent.checker.reply import is_answered, refusal_of
 from dealer_agent.checker.target import JSON_HEADERS, Target, rpc_call
@@ -88,6 +89,37 @@ def _has_one_spelling(card: FetchedCard) -> bool | str:
     return not present or f"The card has {', '.join(present)}, which another revision has."
 
 
+_TEXT, _TEXTS, _OBJECTS = forms.text, forms.array_of(forms.text), forms.array_of(forms.an_object)
+_TYPES: dict[str, Callable[[Any], bool]] = {
+    "documentationUrl": forms.url,
+    **dict.fromkeys(("name", "description", "version", "iconUrl", "id", "uri", "url"), _TEXT),
+    **dict.fromkeys(("protocolBinding", "protocolVersion", "tenant", "organization"), _TEXT),
+    **dict.fromkeys(("tags", "examples", "inputModes", "outputModes"), _TEXTS),
+    **dict.fromkeys(("defaultInputModes", "defaultOutputModes"), _TEXTS),
+    **dict.fromkeys(("skills", "supportedInterfaces", "extensions", "securityRequirements", "signatures"), _OBJECTS),
+    **dict.fromkeys(("provider", "capabilities", "securitySchemes", "params"), forms.an_object),
+    **dict.fromkeys(("streaming", "pushNotifications", "extendedAgentCard", "required"), forms.truth),
+}
+"""The types of members of A2A, wherever they are in a card. null is as if the member were absent."""
+
+
+def _has_types(card: FetchedCard) -> bool | str:
+    capabilities = card.camel.get("capabilities")
+    nodes = [card.camel, *_interfaces(card), *_skills(card), capabilities, card.camel.get("provider")]
+    nodes += dicts(at(capabilities, "extensions"))
+    for name, value in (pair for node in nodes if isinstance(node, dict) for pair in node.items()):
+        if name in _TYPES and value is not None and not _TYPES[name](value):
+            return f"`{name}` is {value!r:.200}, which is not its type in A2A."
+    return True
+
+
+def _is_past(exchange: Exchange) -> bool | str:
+    text = skip_unless(exchange.header("last-modified"), "The card has no Last-Modified.")
+    moment = date_of(exchange, "last-modified")
+    latest = (date_of(exchange, "date") or datetime.now(UTC)) + timedelta(minutes=1)
+    return (moment is not None and moment <= latest) or f"Last-Modified is {text!r}."
+
+
 def _lists_once(entries: Callable[[FetchedCard], list[Entry]], *names: str) -> Judgement:
     def judge(card: FetchedCard) -> bool | str:
         keys = [tuple(str(each.get(name)) for name in names) for each in entries(card)]
@@ -151,6 +183,11 @@ each_of(
             card.exchange.media_type.endswith(("/json", "+json"))
             or f"The content type is {card.exchange.media_type or 'absent'}."
         ),
+        "cards.content-type-true": lambda card: (
+            not re.search("html|xml|image/|javascript|css|csv", card.exchange.media_type)
+            or f"The content type is {card.exchange.media_type}."
+        ),
+        "cards.member-types": _has_types,
         "cards.name": _has("name", forms.name),
         "cards.description": _has("description", forms.name),
         "cards.version": _has("version", forms.name),
@@ -174,8 +211,10 @@ each_of(
         "cards.skill-known": _has_known_skill,
         "cards.skill-ids": _uses_ids_of_protocol,
         "cards.cache-control": _header("Cache-Control", lambda value: re.search(r"max-age=\d", value)),
-        "cards.etag": _header("ETag", lambda value: re.fullmatch(r'(W/)?"[^"]*"', value)),
+        "cards.etag": _header("ETag", bool),
+        "cards.etag-form": _header("ETag", lambda value: not value or re.fullmatch(r'(W/)?"[^"]*"', value)),
         "cards.last-modified": _header("Last-Modified", bool),
+        "cards.last-modified-past": lambda card: _is_past(card.exchange),
     },
 )
 
@@ -199,7 +238,7 @@ def _is_binding(value: Any) -> bool:
 
 
 def _has_members(skill: Entry) -> bool | str:
-    missing = [name for name in ("id", "name", "description") if not isinstance(skill.get(name), str)]
+    missing = [name for name in ("id", "name", "description") if not forms.name(skill.get(name))]
     missing += [] if isinstance(skill.get("tags"), list) and skill["tags"] else ["tags"]
     return not missing or f"The skill {skill.get('id')!r} has no {', '.join(missing)}."
 
@@ -308,10 +347,21 @@ async def _(target: Target) -> None:
         expect(good, f"A message with the tenant {tenant!r} of the card is refused.", exchange)
 
 
+def _identity(card: FetchedCard) -> Entry:
+    """What a card that is fetched again says as before, unless it was changed."""
+    skills, interfaces = sorted(card.skills), sorted(str(each.get("url")) for each in _interfaces(card))
+    return {
+        "skills": skills,
+        "interfaces": interfaces,
+        **{name: card.content.get(name) for name in ("name", "version")},
+    }
+
+
 @check("cards.interfaces-always")
 async def _(target: Target) -> None:
-    """The card may change meanwhile, and always has these."""
+    """The card may change once meanwhile, and always has interfaces and skills."""
     skip_unless(target.card.interfaces and target.card.skills, "The card names no interface, or no skill.")
+    known = [_identity(target.card)]
     for _ in range(FETCHES):
         exchange = await target.fetch(target.card.url, fresh=True)
         skip_unless(exchange.status == 200, "The card cannot be fetched again.")
@@ -319,6 +369,10 @@ async def _(target: Target) -> None:
         again = FetchedCard(target.card.url, content, exchange)
         good = again.interfaces and again.skills
         expect(good, "The card that is fetched again lists no interface, or no skill.", exchange)
+        if (said := _identity(again)) != known[-1]:
+            known.append(said)
+            other = next((name for name, value in said.items() if value != known[-2][name]), "")
+            expect(len(known) < 3, f"The card that is fetched again has other {other} each time.", exchange)
 
 
 @check("cards.extension-id-stable")
@@ -389,9 +443,28 @@ def _is_empty(exchange: Exchange) -> bool | str:
     return not exchange.body or "The 304 has a body."
 
 
+async def _if_changed_since_two(target: Target) -> Exchange:
+    """The same question with the ETag in a list, as a weak one. Skips the check if it is not compared at all."""
+    skip_unless((await _if_changed(target)).status == NOT_MODIFIED, "The agent does not answer 304.")
+    etag = (target.card.exchange.header("etag") or "").removeprefix("W/")
+    return await _if_changed(target, f'"another-card", W/{etag}')
+
+
+def _has_etag(exchange: Exchange) -> bool | str:
+    skip_unless(exchange.status == NOT_MODIFIED, "The agent does not answer 304.")
+    return bool(exchange.header("etag")) or "The 304 has no ETag."
+
+
+async def _head(target: Target) -> Exchange:
+    return await target.request("HEAD", target.card.url, headers=[("Accept", "application/json")], without_token=True)
+
+
 judge_each(
     {
+        "cards.not-modified-etag": (_if_changed, _has_etag),
+        "cards.head": (_head, status(200), lambda exchange: not exchange.body or "The answer to HEAD has a body."),
         "cards.not-modified": (_if_changed, status(NOT_MODIFIED)),
+        "cards.not-modified-list": (_if_changed_since_two, status(NOT_MODIFIED)),
         "cards.not-modified-empty": (_if_changed, _is_empty),
         "cards.other-etag": (lambda target: _if_changed(target, '"another-card"'), status(200)),
         "cards.cross-origin": (

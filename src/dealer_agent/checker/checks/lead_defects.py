@@ -6,16 +6,17 @@ share them: the rate of leads is low at most dealers.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import timedelta, timezone
 from hashlib import sha256
 from typing import Any, NamedTuple
 
 from dealer_agent.checker.check import check, check_each, judge_each
 from dealer_agent.checker.exchange import Exchange
-from dealer_agent.checker.outcome import Failed, expect, skip_if_failed, skip_unless, status
+from dealer_agent.checker.outcome import Failed, Skipped, expect, skip_if_failed, skip_unless, status
 from dealer_agent.checker.reply import Refusal, code, data_of, if_refused, is_answered, refusal_of
 from dealer_agent.checker.requirement import requirements
-from dealer_agent.checker.target import Request, Target, drop, other_interface, put
+from dealer_agent.checker.target import Request, Target, drop, elsewhere, other_interface, put
 
 Lead = dict[str, Any]
 
@@ -215,7 +216,7 @@ def _change(payload: Lead, target: Target, path: str, value: Any) -> None:
     (drop(path) if value is ABSENT else put(path, value))(payload)
 
 
-def _with_defects(target: Target, *rows: LeadDefect) -> Lead:
+def defective(target: Target, *rows: LeadDefect) -> Lead:
     """A lead with these defects. One of an appointment is in a lead with an appointment."""
     payload = lead(target)
     for row in rows:
@@ -227,7 +228,7 @@ def _with_defects(target: Target, *rows: LeadDefect) -> Lead:
 
 def _send(*rows: LeadDefect) -> Request:
     """Returns a function that sends a lead with these defects."""
-    return lambda target: submit(target, _with_defects(target, *rows))
+    return lambda target: submit(target, defective(target, *rows))
 
 
 async def _send_group(target: Target, group: int) -> Exchange:
@@ -237,8 +238,7 @@ async def _send_group(target: Target, group: int) -> Exchange:
     return await _send(*rows)(target)
 
 
-@check_each({requirement_id: (row,) for requirement_id, row in OF_LEADS.items()})
-async def _(target: Target, row: LeadDefect) -> None:
+async def expect_refused(target: Target, row: LeadDefect) -> None:
     """A lead with the defect is refused.
 
     Defects of one group are sent in one lead, to save requests: if its error lists the pointer of this defect, no lead
@@ -253,6 +253,9 @@ async def _(target: Target, row: LeadDefect) -> None:
         if (row.pointer or f"/{row.path.replace('.', '/')}") in {pointer for pointer, _ in listed}:
             return
     refusal_of(await _send(row)(target))
+
+
+check_each({requirement_id: (row,) for requirement_id, row in OF_LEADS.items()})(expect_refused)
 
 
 async def _group_error(target: Target) -> Refusal:
@@ -340,7 +343,7 @@ VALID: Mapping[str, LeadValue] = {
     "vehicle-condition-used": LeadValue("vehicle_of_interest.condition", "used", 2),
     "vehicle-condition-cpo": LeadValue("vehicle_of_interest.condition", "cpo", 3),
     "vehicle-year": LeadValue("vehicle_of_interest.year", 2024, 1),
-    "vehicle-stock": LeadValue("vehicle_of_interest.stock", "QZXVWK-0", 2),
+    "vehicle-stock": LeadValue("vehicle_of_interest.stock", "QZXVWK-0", 4),
     "trade-in-excellent": LeadValue("trade_in.condition", "excellent", 1),
     "trade-in-good": LeadValue("trade_in.condition", "good", 2),
     "trade-in-fair": LeadValue("trade_in.condition", "fair", 3),
@@ -371,8 +374,27 @@ VALID: Mapping[str, LeadValue] = {
 """Valid values of members, in a few leads. A value of a lead that is refused is then sent alone."""
 
 
+KINDS = (("condition", "new"), ("condition", "used"), ("condition", "cpo"), ("vehicle_type", "motorcycle"))
+"""A member of a listing and its value, for the lead of each group."""
 OF_OTHERS = ("MISSING_REQUIRED_FIELD", "VEHICLE_NOT_FOUND", "VEHICLE_UNAVAILABLE", "APPOINTMENT_TIME_UNAVAILABLE")
 """Codes that do not say that a value is wrong."""
+
+
+def _place(target: Target, group: int) -> Target:
+    """Where the lead of a group is sent: at each interface, and in each vocabulary, of the card."""
+    interfaces = sorted(target.card.interfaces, key=lambda each: each != target.interface)
+    vendors = sorted(target.card.vendors or [target.vendor], key=lambda each: each != target.vendor)
+    turn = group + target.revision.snake_case
+    return elsewhere(target, interfaces[turn % len(interfaces)], vendors[turn // 2 % len(vendors)])
+
+
+async def _of_kind(target: Target, group: int) -> Lead:
+    """A listing of another kind for each group: new, used, certified, a motorcycle. Empty if there is none."""
+    name, value = KINDS[group - 1]
+    with suppress(Skipped):
+        listings = [each for each in await target.having("vin") if each.get("status") == "available"]
+        return next((each for each in reversed(listings) if each.get(name) == value), {})
+    return {}
 
 
 def _valid(target: Target, *rows: LeadValue) -> Lead:
@@ -387,6 +409,20 @@ def _valid(target: Target, *rows: LeadValue) -> Lead:
     return payload
 
 
+async def _send_valid(target: Target, group: int) -> tuple[Exchange, Target]:
+    """The exchange of a lead with all valid values of a group, for a vehicle of one kind, and where it was sent."""
+    place = _place(target, group)
+    rows = [
+        row
+        for name, row in VALID.items()
+        if row.group == group and requirements()[f"leads-valid.{name}"].applies_to(*target.variant)
+    ]
+    payload = _valid(target, *rows)
+    if vin := (await _of_kind(target, group)).get("vin"):
+        payload.setdefault("vehicle_of_interest", {})["vin"] = vin
+    return await submit(place, payload), place
+
+
 @check_each({f"leads-valid.{name}": (row,) for name, row in VALID.items()})
 async def _(target: Target, row: LeadValue) -> None:
     """A valid value is accepted.
@@ -394,20 +430,29 @@ async def _(target: Target, row: LeadValue) -> None:
     The valid values of one group are sent in one lead, to save requests. If this lead is refused, the value is sent
     alone.
     """
-    together = [
-        each
-        for name, each in VALID.items()
-        if each.group == row.group and requirements()[f"leads-valid.{name}"].applies_to(*target.variant)
-    ]
-    if is_answered(await submit(target, _valid(target, *together))):
+    together, place = await _send_valid(target, row.group)
+    if is_answered(together):
         return
-    exchange = await submit(target, _valid(target, row))
+    exchange = await submit(place, _valid(target, row))
     if not is_answered(exchange):
         skip_unless(exchange.status != 413, "The dealer takes no lead of this size.")
         refused = refusal_of(exchange)
         # What else a lead must have, and whether the dealer has the vehicle or the time, is not about the value.
         skip_unless(refused.code not in OF_OTHERS, f"The lead is refused for another reason: {refused.code}.")
         data_of(exchange)
+
+
+@check("leads.vehicle-kinds")
+async def _(target: Target) -> None:
+    """If the lead of a group is refused, one for the vehicle alone is sent."""
+    for group in range(1, len(KINDS) + 1):
+        together, place = await _send_valid(target, group)
+        listing = await _of_kind(target, group)
+        if listing and not is_answered(together):
+            alone = lead(target, person=f"kind {group}", vehicle_of_interest={"vin": listing["vin"]})
+            exchange = await submit(place, alone)
+            if not is_answered(exchange) and is_answered(await submit(place, lead(target, person=f"kind {group}"))):
+                refusal_of(exchange).expect_code("VEHICLE_UNAVAILABLE")
 
 
 _without_consent = LeadDefect("consent", ABSENT)

@@ -7,6 +7,7 @@ from typing import Any
 
 from dealer_agent.self_test.changing import When, answers, calls, error, register, with_code, with_status
 from dealer_agent.self_test.defect import Agent, AgentResponse, Call, broken
+from dealer_agent.self_test.reading import STOCK
 
 WRITTEN = "written-by-the-customer-7Q"
 UNKNOWN_VIN = "ZZZZZZ00000000000"
@@ -16,6 +17,7 @@ CUSTOMER = {
     "email": "test-lead@example.com",
     "phone": "+12025550142",
 }
+MOTORCYCLES = {row["vin"] for row in STOCK if row["vehicle_type"] == "motorcycle"}
 MESSAGE = "This is a test of the dealer agent, sent by dealer-agent check. Nobody waits for a response."
 
 Test = Callable[[dict[str, Any]], object]
@@ -189,6 +191,15 @@ answers(
 # Valid leads
 refuses("leads.accepted", is_simple)
 refuses("leads.vehicle", lambda payload: vehicle(payload).get("vin", UNKNOWN_VIN) != UNKNOWN_VIN)
+refuses(
+    "leads.vehicle-kinds",
+    lambda payload: (
+        vehicle(payload).get("vin") in MOTORCYCLES
+        and "appointment" not in payload
+        and payload.get("trade_in", {"condition": "poor"}) == {"condition": "poor"}
+    ),
+)
+accepts("leads.requests-kept", pops("favourite_colour"))
 refuses("leads.address", lambda payload: "address" in customer(payload))
 refuses("leads.trade-in", lambda payload: "trade_in" in payload)
 refuses("leads.vehicle-extra-members", lambda payload: "lot_row" in vehicle(payload))
