@@ -97,7 +97,7 @@ async def _with(target: Target, authorization: str, skill_id: str | None = None)
 async def _wrong_tokens(target: Target) -> list[Exchange]:
     """The exchanges with wrong tokens: one of nobody, and the token of the run with and without a last character."""
     await _refused_without(target)
-    near = [f"{target.token}x", target.token[:-1]] if target.token else []
+    near = [f"{target.token}x", target.token[:-1], target.token.swapcase()] if target.token else []
     return [await _with(target, f"Bearer {each}") for each in (WRONG_TOKEN, *near)]
 
 

@@ -96,7 +96,10 @@ A2A_DOMAIN = "a2a-protocol.org"
 
 def _asks_a_skill(target: Target, exchange: Exchange) -> bool:
     """Whether the error of a request is one of the protocol. Others are errors of HTTP, of JSON-RPC or of A2A."""
-    if exchange.status in TRANSPORT or at(exchange.json, "error.code") in OF_JSON_RPC:
+    # A refusal of a token may be an error of the protocol, too.
+    if (exchange.status in TRANSPORT and b"AUTH_REQUIRED" not in exchange.body) or at(
+        exchange.json, "error.code"
+    ) in OF_JSON_RPC:
         return False
     return str(at(target.asked(exchange), "type")) in SKILL_BY_REQUEST_TYPE
 
@@ -256,6 +259,13 @@ async def _(target: Target, good: Callable[[Refusal, Target], bool], defect: str
         expect(good(error, target), f"The error payload {defect}.", error.exchange)
 
 
+@check("errors.one-domain", last=True)
+async def _(target: Target) -> None:
+    domains = {str(domain): each for each in await _provoked(target) if (domain := each.info.get("domain"))}
+    last = next(reversed(domains.values()), None)
+    expect(len(domains) < 2, f"Errors have the domains {' and '.join(domains)}.", last and last.exchange)
+
+
 @check("errors.body")
 async def _(target: Target) -> None:
     """An unknown type is refused. That the refusal is an error of HTTP is the matter of another check."""
@@ -353,6 +363,8 @@ judge_each(
 
 
 FILTERS = {*WORD_FILTERS, *RANGE_FILTERS, *TRUE_FILTERS, *EXACT_FILTERS, "query"}
+OF_LEADS = ("customer", "consent", "source_agent", "vehicle_of_interest", "appointment")
+"""Members that a lead may lack."""
 REQUIRED = ("/type", "/sort/field", "/sort/order", "/vin", "/stock", "/vehicle_id")
 """Pointers of members that a request may lack."""
 
@@ -369,9 +381,9 @@ def _points_elsewhere(pointer: str, members: Payload) -> bool:
 
 
 async def _wrong_requests(target: Target) -> list[tuple[Payload, Refusal]]:
-    """The payloads that were refused so far, and their errors. Without leads: their values are better not repeated."""
+    """The payloads that were refused so far, and their errors."""
     refused = [(target.asked(each.exchange), each) for each in await _provoked(target)]
-    return [(payload, error) for payload, error in refused if payload and payload["type"] != LEAD]
+    return [(payload, error) for payload, error in refused if payload]
 
 
 @check("errors.pointers", last=True)
@@ -384,13 +396,17 @@ async def _(target: Target) -> None:
                 is_around = (
                     isinstance(only, dict) and {*only} <= FILTERS and len(only) == 1 and pointer in ("", "/filters")
                 )
-                wrong = is_around or _points_elsewhere(pointer, payload)
+                if payload["type"] == LEAD:
+                    wrong = pointer != "" and pointer.split("/")[1] not in {*payload, *OF_LEADS}
+                else:
+                    wrong = is_around or _points_elsewhere(pointer, payload)
                 expect(not wrong, f"The pointer {pointer!r} does not lead to {shown(payload)}.", error.exchange)
 
 
 @check("errors.received-everywhere", last=True)
 async def _(target: Target) -> None:
-    for payload, error in await _wrong_requests(target):
+    # The values of leads are better not repeated.
+    for payload, error in ((one, other) for one, other in await _wrong_requests(target) if one["type"] != LEAD):
         details = at(error.payload, "details")
         pointer, received = at(details, "instancePath"), at(details, "received")
         node: Any = payload

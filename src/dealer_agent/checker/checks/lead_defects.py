@@ -442,7 +442,7 @@ async def _(target: Target, row: LeadValue) -> None:
         data_of(exchange)
 
 
-@check("leads.vehicle-kinds")
+@check("leads-valid.vehicle-kinds")
 async def _(target: Target) -> None:
     """If the lead of a group is refused, one for the vehicle alone is sent."""
     for group in range(1, len(KINDS) + 1):

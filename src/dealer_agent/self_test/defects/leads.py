@@ -192,7 +192,7 @@ answers(
 refuses("leads.accepted", is_simple)
 refuses("leads.vehicle", lambda payload: vehicle(payload).get("vin", UNKNOWN_VIN) != UNKNOWN_VIN)
 refuses(
-    "leads.vehicle-kinds",
+    "leads-valid.vehicle-kinds",
     lambda payload: (
         vehicle(payload).get("vin") in MOTORCYCLES
         and "appointment" not in payload
