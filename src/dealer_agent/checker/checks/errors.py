@@ -285,7 +285,7 @@ async def _(target: Target) -> None:
         errors = [refusal_of(await target.send({"type": name})) for name in types]
     errors += [each for each in await _with_payload(target) if at(target.asked(each.exchange), "type") != LEAD]
     known = {id(each.exchange): each for each in errors}.values()
-    ids = Counter(each.payload["error_id"] for each in known if isinstance(each.payload.get("error_id"), str))
+    ids = Counter(each.payload["error_id"] for each in known if forms.name(each.payload.get("error_id")))
     twice = next((name for name, count in ids.items() if count > 1), None)
     expect(twice is None, f"Two errors have the error_id {twice}.")
 

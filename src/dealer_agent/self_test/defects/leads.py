@@ -1,6 +1,7 @@
 """Defects for the checks of leads: dealers that accept malformed leads, refuse valid ones, or answer them wrongly."""
 
 import json
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -99,13 +100,17 @@ def is_simple(payload: dict[str, Any]) -> bool:
     return not {"vehicle_of_interest", "trade_in", "appointment"} & set(payload)
 
 
+def has_time(payload: dict[str, Any]) -> bool:
+    """Whether it has a time with an offset."""
+    return re.fullmatch(r"2\d{3}-.*(Z|[+-]\d\d:\d\d)", str(visit(payload).get("appointment_at", ""))) is not None
+
+
 def is_past(payload: dict[str, Any]) -> bool:
-    at = str(visit(payload).get("appointment_at", ""))
-    return at.endswith("Z") and datetime.fromisoformat(at) < datetime.now(UTC)
+    return has_time(payload) and datetime.fromisoformat(visit(payload)["appointment_at"]) < datetime.now(UTC)
 
 
 def is_coming(payload: dict[str, Any]) -> bool:
-    return str(visit(payload).get("appointment_at", "")).endswith("Z") and not is_past(payload)
+    return has_time(payload) and not is_past(payload)
 
 
 def has_windows(payload: dict[str, Any]) -> bool:
