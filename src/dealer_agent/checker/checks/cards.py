@@ -1,12 +1,11 @@
-"""Checks an agent card: its members, how caches may keep it, and the AI Catalog of the host.
+"""Checks an agent card: its members, and the AI Catalog of the host.
 
-Schemas, signatures and what a card says about tokens have modules of their own.
+Schemas, caches, signatures and what a card says about tokens have modules of their own.
 """
 
 import json
 import re
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,8 +14,8 @@ from dealer_agent.checker.card import FetchedCard
 from dealer_agent.checker.check import check, each_of, judge_each
 from dealer_agent.checker.checks.errors import UNKNOWN_VIN
 from dealer_agent.checker.discovery import MOST_CARDS
-from dealer_agent.checker.exchange import Exchange, at, date_of, dicts
-from dealer_agent.checker.outcome import Failed, Judgement, Skipped, expect, has, header, skip_unless, status
+from dealer_agent.checker.exchange import Exchange, at, dicts
+from dealer_agent.checker.outcome import Failed, Judgement, expect, has, header, skip_unless
 from dealer_agent.checker.reply import is_answered, refusal_of
 from dealer_agent.checker.target import JSON_HEADERS, Target, rpc_call
 from dealer_agent.protocol.offers import OFFERS_EXTENSION
@@ -30,10 +29,9 @@ SNAKE_CASE = ("supported_interfaces", "default_input_modes", "default_output_mod
 OF_INTERFACE_IN_CAMEL_CASE = ("protocolBinding", "protocolVersion")
 OF_INTERFACE_IN_SNAKE_CASE = ("protocol_binding", "protocol_version")
 BINDINGS = ("JSONRPC", "HTTP+JSON", "GRPC")
-NOT_MODIFIED, UNAUTHORIZED = 304, 401
+UNAUTHORIZED = 401
 FETCHES = 3
 """How often a card is fetched again: one of several processes may serve another one."""
-ORIGIN = "https://shopping.example"
 
 
 def _interfaces(card: FetchedCard) -> list[Entry]:
@@ -111,13 +109,6 @@ def _has_types(card: FetchedCard) -> bool | str:
         if name in _TYPES and value is not None and not _TYPES[name](value):
             return f"`{name}` is {value!r:.200}, which is not its type in A2A."
     return True
-
-
-def _is_past(exchange: Exchange) -> bool | str:
-    text = skip_unless(exchange.header("last-modified"), "The card has no Last-Modified.")
-    moment = date_of(exchange, "last-modified")
-    latest = (date_of(exchange, "date") or datetime.now(UTC)) + timedelta(minutes=1)
-    return (moment is not None and moment <= latest) or f"Last-Modified is {text!r}."
 
 
 def _lists_once(entries: Callable[[FetchedCard], list[Entry]], *names: str) -> Judgement:
@@ -214,7 +205,6 @@ each_of(
         "cards.etag": _header("ETag", bool),
         "cards.etag-form": _header("ETag", lambda value: not value or re.fullmatch(r'(W/)?"[^"]*"', value)),
         "cards.last-modified": _header("Last-Modified", bool),
-        "cards.last-modified-past": lambda card: _is_past(card.exchange),
     },
 )
 
@@ -417,62 +407,6 @@ async def _(target: Target) -> None:
     missing = sorted(set(_SMALL_REQUESTS) - target.card.skills)
     for skill_id in skip_unless(missing, "The card has all reading skills."):
         expect(not await _is_supported(target, skill_id), f"{skill_id} is offered, and it is not on the card.")
-
-
-# Caches
-
-
-async def _if_changed(target: Target, etag: str | None = None) -> Exchange:
-    """The exchange of the question whether the card has changed. None: since it was fetched."""
-    etag = skip_unless(etag or target.card.exchange.header("etag"), "The card has no ETag.")
-    return await target.fetch(target.card.url, ("If-None-Match", etag))
-
-
-@check("cards.etag-stable")
-async def _(target: Target) -> None:
-    """The card is fetched a second time. If its bytes have changed, the ETag may change too."""
-    etag = target.card.exchange.header("etag")
-    exchange = await target.fetch(target.card.url, fresh=True)
-    if not etag or exchange.body != target.card.exchange.body:
-        raise Skipped("The card has no ETag, or it has changed.")
-    expect(exchange.header("etag") == etag, "The ETag of the same card has changed.", exchange)
-
-
-def _is_empty(exchange: Exchange) -> bool | str:
-    skip_unless(exchange.status == NOT_MODIFIED, "The agent does not answer 304.")
-    return not exchange.body or "The 304 has a body."
-
-
-async def _if_changed_since_two(target: Target) -> Exchange:
-    """The same question with the ETag in a list, as a weak one. Skips the check if it is not compared at all."""
-    skip_unless((await _if_changed(target)).status == NOT_MODIFIED, "The agent does not answer 304.")
-    etag = (target.card.exchange.header("etag") or "").removeprefix("W/")
-    return await _if_changed(target, f'"another-card", W/{etag}')
-
-
-def _has_etag(exchange: Exchange) -> bool | str:
-    skip_unless(exchange.status == NOT_MODIFIED, "The agent does not answer 304.")
-    return bool(exchange.header("etag")) or "The 304 has no ETag."
-
-
-async def _head(target: Target) -> Exchange:
-    return await target.request("HEAD", target.card.url, headers=[("Accept", "application/json")], without_token=True)
-
-
-judge_each(
-    {
-        "cards.not-modified-etag": (_if_changed, _has_etag),
-        "cards.head": (_head, status(200), lambda exchange: not exchange.body or "The answer to HEAD has a body."),
-        "cards.not-modified": (_if_changed, status(NOT_MODIFIED)),
-        "cards.not-modified-list": (_if_changed_since_two, status(NOT_MODIFIED)),
-        "cards.not-modified-empty": (_if_changed, _is_empty),
-        "cards.other-etag": (lambda target: _if_changed(target, '"another-card"'), status(200)),
-        "cards.cross-origin": (
-            lambda target: target.fetch(target.card.url, ("Origin", ORIGIN)),
-            header("Access-Control-Allow-Origin", lambda value: value in ("*", ORIGIN)),
-        ),
-    }
-)
 
 
 # The AI Catalog of the host, `/.well-known/ai-catalog.json`, beside the card at the well-known path

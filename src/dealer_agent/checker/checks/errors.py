@@ -263,7 +263,7 @@ async def _(target: Target, good: Callable[[Refusal, Target], bool], defect: str
 async def _(target: Target) -> None:
     domains = {str(domain): each for each in await _provoked(target) if (domain := each.info.get("domain"))}
     last = next(reversed(domains.values()), None)
-    expect(len(domains) < 2, f"Errors have the domains {' and '.join(domains)}.", last and last.exchange)
+    expect(len(domains) < 2, f"Errors have the domains {' and '.join(domains)}.", last.exchange if last else None)
 
 
 @check("errors.body")
