@@ -62,7 +62,9 @@ async def targets_of(
         stock = TargetStock()
         sent = token if card.is_at_home(interface.url) else None
         vendors = card.vendors or await _answered_vendors(wire, card, interface, sent, signer)
-        targets += [Target(card, interface, vendor, wire, stock, sent, leads, signer) for vendor in vendors]
+        for vendor in vendors:
+            exchanges = wire.exchanges[card.url, interface, vendor]
+            targets.append(Target(card, interface, vendor, wire, stock, sent, leads, signer, exchanges))
     return targets
 
 

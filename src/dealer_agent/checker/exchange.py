@@ -4,6 +4,8 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
+from email.utils import parsedate_to_datetime
 from functools import cached_property
 from typing import Any
 
@@ -111,6 +113,15 @@ def read_json(body: bytes) -> tuple[Any, list[str]]:
         except RecursionError:
             return None, [*defects, "The body has too many levels."]
     return value, defects
+
+
+def date_of(exchange: Exchange, name: str = "date") -> datetime | None:
+    """The time in a header of a response, by default `Date`: the agent's own clock. None if it has none."""
+    try:
+        said = parsedate_to_datetime(exchange.header(name) or "")
+    except ValueError:
+        return None
+    return said if said.tzinfo else None
 
 
 def dicts(node: object) -> list[dict[str, Any]]:

@@ -298,13 +298,19 @@ class Target:
                 return all_listings, list(totals)
 
 
+def elsewhere(target: Target, interface: Interface, vendor: str) -> Target:
+    """The target of another interface or vocabulary of the card, with its exchanges: its own checks judge them."""
+    exchanges = target.wire.exchanges[target.card.url, interface, vendor]
+    return replace(target, interface=interface, vendor=vendor, exchanges=exchanges)
+
+
 def other_interface(target: Target) -> Target:
     """The other interface of the card. It has its own exchanges, so that no answer of the first is taken for its own.
 
     Skips the check if the card has one interface.
     """
     others = [each for each in target.card.interfaces if each != target.interface]
-    return replace(target, interface=skip_unless(others, "The card has one interface.")[0], exchanges=[])
+    return elsewhere(target, skip_unless(others, "The card has one interface.")[0], target.vendor)
 
 
 def asking(

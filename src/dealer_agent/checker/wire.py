@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import defaultdict
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -62,6 +63,8 @@ class TargetConnection:
         self._kept_bytes = 0
         self._received_bytes = 0
         self.limited: list[Exchange] = []
+        # The exchanges of each target, by what tells it from others.
+        self.exchanges: defaultdict[Hashable, list[Exchange]] = defaultdict(list)
         self.has_changed = False
         self._stock: Hashable = None
         self.sent = 0

@@ -19,6 +19,8 @@ from dealer_agent.protocol.well_known import PROTECTED_RESOURCE_PATH
 
 WRONG_TOKEN = "not-a-token-0123456789"  # noqa: S105 - it is wrong on purpose.
 UNAUTHORIZED = 401
+LEAST = 12
+"""Characters of a token that is looked for."""
 _METADATA = re.compile(r'\bresource_metadata="([^"]+)"', re.IGNORECASE)
 
 
@@ -92,6 +94,18 @@ async def _with(target: Target, authorization: str, skill_id: str | None = None)
     return await _without_token(target, skill_id or await _guarded_skill(target), ("Authorization", authorization))
 
 
+async def _wrong_tokens(target: Target) -> list[Exchange]:
+    """The exchanges with wrong tokens: one of nobody, and the token of the run with and without a last character."""
+    await _refused_without(target)
+    near = [f"{target.token}x", target.token[:-1], target.token.swapcase()] if target.token else []
+    return [await _with(target, f"Bearer {each}") for each in (WRONG_TOKEN, *near)]
+
+
+async def _unauthorized(target: Target) -> list[Exchange]:
+    """All refusals of the run for a token, after one."""
+    return [await _refused_without(target), *(each for each in target.posted if each.status == UNAUTHORIZED)]
+
+
 def _sending(authorization: str) -> Request:
     """A request with this header, of a skill that needs a token and is refused without one."""
 
@@ -107,14 +121,17 @@ judge_each(
         "authentication.missing": (_refused_without, status(UNAUTHORIZED)),
         "authentication.every-skill": (_strangers_read, status(UNAUTHORIZED)),
         "authentication.lead": (_strangers_submit, status(UNAUTHORIZED)),
-        "authentication.missing-code": (_refused_without, code("AUTH_REQUIRED")),
-        "authentication.challenge": (
-            _refused_without,
-            header("WWW-Authenticate", lambda value: "bearer" in value.lower()),
-        ),
         "authentication.wrong-scheme": (_sending("Basic Y2hlY2tlcjpjaGVja2Vy"), status(UNAUTHORIZED)),
-        "authentication.wrong-token": (_sending(f"Bearer {WRONG_TOKEN}"), status(UNAUTHORIZED)),
+        "authentication.wrong-token": (_wrong_tokens, status(UNAUTHORIZED)),
     }
+)
+each_of(
+    _unauthorized,
+    {
+        "authentication.missing-code": code("AUTH_REQUIRED"),
+        "authentication.challenge": header("WWW-Authenticate", lambda value: "bearer" in value.lower()),
+    },
+    last=True,
 )
 
 
@@ -131,11 +148,13 @@ async def _(target: Target) -> None:
     raise Skipped("No reading skill answers without a token.")
 
 
-@check("authentication.token-not-repeated")
+@check("authentication.token-not-repeated", last=True)
 async def _(target: Target) -> None:
-    exchange = await _with(target, f"Bearer {WRONG_TOKEN}", target.reading_skills()[0])
-    text = exchange.body.decode("utf-8", "replace") + "".join(value for _, value in exchange.headers)
-    expect(WRONG_TOKEN not in text, "The response repeats the token of the request.", exchange)
+    await _with(target, f"Bearer {WRONG_TOKEN}", target.reading_skills()[0])
+    for exchange in target.posted:
+        token = next((value for name, value in exchange.sent if name == "authorization"), "").removeprefix("Bearer ")
+        text = exchange.body.decode("utf-8", "replace") + "".join(value for _, value in exchange.headers)
+        expect(len(token) < LEAST or token not in text, "The response repeats the token of the request.", exchange)
 
 
 @check("authentication.token-accepted", last=True)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from typing import Any
 from urllib.parse import urldefrag, urljoin
@@ -12,9 +13,11 @@ from dealer_agent.checker import forms
 from dealer_agent.checker.check import check, each_of
 from dealer_agent.checker.checks.cards import profile_extensions
 from dealer_agent.checker.checks.errors import UNKNOWN_MEMBER
-from dealer_agent.checker.exchange import Exchange
-from dealer_agent.checker.outcome import Skipped, expect, skip_unless, status
-from dealer_agent.checker.reply import payload_of
+from dealer_agent.checker.checks.lead_defects import OF_LEADS, defective, expect_refused
+from dealer_agent.checker.exchange import Exchange, at
+from dealer_agent.checker.outcome import Failed, Skipped, expect, skip_unless, status
+from dealer_agent.checker.reply import is_answered, payload_of, refusal_of
+from dealer_agent.checker.requirement import requirements
 from dealer_agent.checker.target import Target
 from dealer_agent.protocol.schemas import response_schema
 from dealer_agent.protocol.skill import SKILL_BY_ID, SKILL_BY_REQUEST_TYPE, SKILLS
@@ -162,3 +165,45 @@ async def _(target: Target) -> None:
             defect = next((await _validator(target, url)).iter_errors(reply), None)
             where = "/".join(map(str, defect.instance_path)) if defect else ""
             expect(defect is None, f"{url} refuses a response at /{where}: {str(defect)[:200]}", exchange)
+
+
+@check("cards.answers-fit", last=True)
+async def _(target: Target) -> None:
+    """All answers of the run are compared with the schemas. A schema that cannot be used has checks of its own."""
+    validators: dict[str, jsonschema_rs.Validator] = {}
+    for skill_id, url in _urls(target, "response_schema").items():
+        with suppress(Skipped):
+            validators[skill_id] = await _validator(target, url)
+    for exchange in target.posted:
+        skill = SKILL_BY_REQUEST_TYPE.get(str(at(target.asked(exchange), "type")))
+        if skill is not None and skill.id in validators and is_answered(exchange):
+            reply, validator = payload_of(exchange), validators[skill.id]
+            if not validator.is_valid(reply):
+                defect = next(validator.iter_errors(reply))
+                where = "/".join(map(str, defect.instance_path))
+                raise Failed(f"{skill.id} answers against its schema at /{where}: {str(defect)[:200]}", exchange)
+
+
+async def _request_validator(target: Target, skill_id: str) -> jsonschema_rs.Validator:
+    """The validator of the request schema of a skill. Skips the check without it."""
+    url = _urls(target, "request_schema").get(skill_id)
+    return await _validator(target, skip_unless(url, f"The card names no schema of {skill_id}."))
+
+
+@check("cards.requests-kept")
+async def _(target: Target) -> None:
+    """The requests are those that published versions refuse."""
+    for row in requirements().values():
+        if row.refused is not None and row.source.startswith("AAP") and row.skills[0] in target.card.skills:
+            payload = target.payload(row.skills[0], **row.refused)
+            if not (await _request_validator(target, row.skills[0])).is_valid(payload):
+                refusal_of(await target.send(payload))
+
+
+@check("leads.requests-kept")
+async def _(target: Target) -> None:
+    """The leads are those that published versions refuse."""
+    validator = await _request_validator(target, "lead.submit")
+    for name, row in OF_LEADS.items():
+        if requirements()[name].applies_to(*target.variant) and not validator.is_valid(defective(target, row)):
+            await expect_refused(target, row)

@@ -1,6 +1,6 @@
-"""Checks an agent card: its members, how caches may keep it, and the AI Catalog of the host.
+"""Checks an agent card: its members, and the AI Catalog of the host.
 
-Schemas, signatures and what a card says about tokens have modules of their own.
+Schemas, caches, signatures and what a card says about tokens have modules of their own.
 """
 
 import json
@@ -15,7 +15,7 @@ from dealer_agent.checker.check import check, each_of, judge_each
 from dealer_agent.checker.checks.errors import UNKNOWN_VIN
 from dealer_agent.checker.discovery import MOST_CARDS
 from dealer_agent.checker.exchange import Exchange, at, dicts
-from dealer_agent.checker.outcome import Failed, Judgement, Skipped, expect, has, header, skip_unless, status
+from dealer_agent.checker.outcome import Failed, Judgement, expect, has, header, skip_unless
 from dealer_agent.checker.reply import is_answered, refusal_of
 from dealer_agent.checker.target import JSON_HEADERS, Target, rpc_call
 from dealer_agent.protocol.offers import OFFERS_EXTENSION
@@ -29,10 +29,9 @@ SNAKE_CASE = ("supported_interfaces", "default_input_modes", "default_output_mod
 OF_INTERFACE_IN_CAMEL_CASE = ("protocolBinding", "protocolVersion")
 OF_INTERFACE_IN_SNAKE_CASE = ("protocol_binding", "protocol_version")
 BINDINGS = ("JSONRPC", "HTTP+JSON", "GRPC")
-NOT_MODIFIED, UNAUTHORIZED = 304, 401
+UNAUTHORIZED = 401
 FETCHES = 3
 """How often a card is fetched again: one of several processes may serve another one."""
-ORIGIN = "https://shopping.example"
 
 
 def _interfaces(card: FetchedCard) -> list[Entry]:
@@ -86,6 +85,30 @@ def _has_one_spelling(card: FetchedCard) -> bool | str:
     present = [each for each in other if each in card.content]
     present += [each for each in other_of_interface if any(each in entry for entry in interfaces)]
     return not present or f"The card has {', '.join(present)}, in the spelling of another revision."
+
+
+_TEXT, _TEXTS, _OBJECTS = forms.text, forms.array_of(forms.text), forms.array_of(forms.an_object)
+_TYPES: dict[str, Callable[[Any], bool]] = {
+    "documentationUrl": forms.url,
+    **dict.fromkeys(("name", "description", "version", "iconUrl", "id", "uri", "url"), _TEXT),
+    **dict.fromkeys(("protocolBinding", "protocolVersion", "tenant", "organization"), _TEXT),
+    **dict.fromkeys(("tags", "examples", "inputModes", "outputModes"), _TEXTS),
+    **dict.fromkeys(("defaultInputModes", "defaultOutputModes"), _TEXTS),
+    **dict.fromkeys(("skills", "supportedInterfaces", "extensions", "securityRequirements", "signatures"), _OBJECTS),
+    **dict.fromkeys(("provider", "capabilities", "securitySchemes", "params"), forms.an_object),
+    **dict.fromkeys(("streaming", "pushNotifications", "extendedAgentCard", "required"), forms.truth),
+}
+"""The types of members of A2A, wherever they are in a card. null is as if the member were absent."""
+
+
+def _has_types(card: FetchedCard) -> bool | str:
+    capabilities = card.camel.get("capabilities")
+    nodes = [card.camel, *_interfaces(card), *_skills(card), capabilities, card.camel.get("provider")]
+    nodes += dicts(at(capabilities, "extensions"))
+    for name, value in (pair for node in nodes if isinstance(node, dict) for pair in node.items()):
+        if name in _TYPES and value is not None and not _TYPES[name](value):
+            return f"`{name}` is {value!r:.200}, which is not its type in A2A."
+    return True
 
 
 def _lists_once(entries: Callable[[FetchedCard], list[Entry]], *names: str) -> Judgement:
@@ -151,6 +174,11 @@ each_of(
             card.exchange.media_type.endswith(("/json", "+json"))
             or f"The content type is {card.exchange.media_type or 'absent'}."
         ),
+        "cards.content-type-true": lambda card: (
+            not re.search("html|xml|image/|javascript|css|csv", card.exchange.media_type)
+            or f"The content type is {card.exchange.media_type}."
+        ),
+        "cards.member-types": _has_types,
         "cards.name": _has("name", forms.name),
         "cards.description": _has("description", forms.name),
         "cards.version": _has("version", forms.name),
@@ -174,7 +202,8 @@ each_of(
         "cards.skill-known": _has_known_skill,
         "cards.skill-ids": _uses_ids_of_protocol,
         "cards.cache-control": _header("Cache-Control", lambda value: re.search(r"max-age=\d", value)),
-        "cards.etag": _header("ETag", lambda value: re.fullmatch(r'(W/)?"[^"]*"', value)),
+        "cards.etag": _header("ETag", bool),
+        "cards.etag-form": _header("ETag", lambda value: not value or re.fullmatch(r'(W/)?"[^"]*"', value)),
         "cards.last-modified": _header("Last-Modified", bool),
     },
 )
@@ -199,7 +228,7 @@ def _is_binding(value: Any) -> bool:
 
 
 def _has_members(skill: Entry) -> bool | str:
-    missing = [name for name in ("id", "name", "description") if not isinstance(skill.get(name), str)]
+    missing = [name for name in ("id", "name", "description") if not forms.name(skill.get(name))]
     missing += [] if isinstance(skill.get("tags"), list) and skill["tags"] else ["tags"]
     return not missing or f"The skill {skill.get('id')!r} has no {', '.join(missing)}."
 
@@ -308,10 +337,21 @@ async def _(target: Target) -> None:
         expect(good, f"A message with the tenant {tenant!r} of the card is refused.", exchange)
 
 
+def _identity(card: FetchedCard) -> Entry:
+    """What a card that is fetched again says as before, unless it was changed."""
+    skills, interfaces = sorted(card.skills), sorted(str(each.get("url")) for each in _interfaces(card))
+    return {
+        "skills": skills,
+        "interfaces": interfaces,
+        **{name: card.content.get(name) for name in ("name", "version")},
+    }
+
+
 @check("cards.interfaces-always")
 async def _(target: Target) -> None:
-    """The card may change meanwhile, and always has these."""
+    """The card may change once meanwhile, and always has interfaces and skills."""
     skip_unless(target.card.interfaces and target.card.skills, "The card names no interface, or no skill.")
+    known = [_identity(target.card)]
     for _ in range(FETCHES):
         exchange = await target.fetch(target.card.url, fresh=True)
         skip_unless(exchange.status == 200, "The card cannot be fetched again.")
@@ -319,6 +359,10 @@ async def _(target: Target) -> None:
         again = FetchedCard(target.card.url, content, exchange)
         good = again.interfaces and again.skills
         expect(good, "The card that is fetched again lists no interface, or no skill.", exchange)
+        if (said := _identity(again)) != known[-1]:
+            known.append(said)
+            other = next((name for name, value in said.items() if value != known[-2][name]), "")
+            expect(len(known) < 3, f"The card that is fetched again has other {other} each time.", exchange)
 
 
 @check("cards.extension-id-stable")
@@ -363,43 +407,6 @@ async def _(target: Target) -> None:
     missing = sorted(set(_SMALL_REQUESTS) - target.card.skills)
     for skill_id in skip_unless(missing, "The card has all reading skills."):
         expect(not await _is_supported(target, skill_id), f"{skill_id} is offered, and it is not on the card.")
-
-
-# Caches
-
-
-async def _if_changed(target: Target, etag: str | None = None) -> Exchange:
-    """The exchange of the question whether the card has changed. None: since it was fetched."""
-    etag = skip_unless(etag or target.card.exchange.header("etag"), "The card has no ETag.")
-    return await target.fetch(target.card.url, ("If-None-Match", etag))
-
-
-@check("cards.etag-stable")
-async def _(target: Target) -> None:
-    """The card is fetched a second time. If its bytes have changed, the ETag may change too."""
-    etag = target.card.exchange.header("etag")
-    exchange = await target.fetch(target.card.url, fresh=True)
-    if not etag or exchange.body != target.card.exchange.body:
-        raise Skipped("The card has no ETag, or it has changed.")
-    expect(exchange.header("etag") == etag, "The ETag of the same card has changed.", exchange)
-
-
-def _is_empty(exchange: Exchange) -> bool | str:
-    skip_unless(exchange.status == NOT_MODIFIED, "The agent does not answer 304.")
-    return not exchange.body or "The 304 has a body."
-
-
-judge_each(
-    {
-        "cards.not-modified": (_if_changed, status(NOT_MODIFIED)),
-        "cards.not-modified-empty": (_if_changed, _is_empty),
-        "cards.other-etag": (lambda target: _if_changed(target, '"another-card"'), status(200)),
-        "cards.cross-origin": (
-            lambda target: target.fetch(target.card.url, ("Origin", ORIGIN)),
-            header("Access-Control-Allow-Origin", lambda value: value in ("*", ORIGIN)),
-        ),
-    }
-)
 
 
 # The AI Catalog of the host, `/.well-known/ai-catalog.json`, beside the card at the well-known path

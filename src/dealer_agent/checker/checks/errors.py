@@ -1,15 +1,16 @@
 """Checks errors: their envelope, ErrorInfo and payload, and that each mistake gets its code, status and number."""
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 from dealer_agent.checker import forms
 from dealer_agent.checker.check import check, check_each, each_of, judge_each
-from dealer_agent.checker.exchange import Exchange, at, dicts
+from dealer_agent.checker.exchange import Exchange, at, date_of, dicts
+from dealer_agent.checker.fields import EXACT_FILTERS, RANGE_FILTERS, TRUE_FILTERS, WORD_FILTERS
 from dealer_agent.checker.outcome import Failed, Judgement, Skipped, expect, has, skip_if_failed, skip_unless, status
 from dealer_agent.checker.reply import Refusal, code, if_refused, number, refusal_of
 from dealer_agent.checker.searches import shown
@@ -95,7 +96,10 @@ A2A_DOMAIN = "a2a-protocol.org"
 
 def _asks_a_skill(target: Target, exchange: Exchange) -> bool:
     """Whether the error of a request is one of the protocol. Others are errors of HTTP, of JSON-RPC or of A2A."""
-    if exchange.status in TRANSPORT or at(exchange.json, "error.code") in OF_JSON_RPC:
+    # A refusal of a token may be an error of the protocol, too.
+    if (exchange.status in TRANSPORT and b"AUTH_REQUIRED" not in exchange.body) or at(
+        exchange.json, "error.code"
+    ) in OF_JSON_RPC:
         return False
     return str(at(target.asked(exchange), "type")) in SKILL_BY_REQUEST_TYPE
 
@@ -213,7 +217,7 @@ each_of(
         "errors.id": _payload(has("error_id", forms.name)),
         "errors.payload-message": _payload(has("message", forms.name)),
         "errors.retryable": _payload(has("retryable", forms.truth)),
-        "errors.retryable-schema": _is_not_retryable("SCHEMA_VALIDATION_FAILED"),
+        "errors.retryable-schema": _is_not_retryable("SCHEMA_VALIDATION_FAILED", "MISSING_REQUIRED_FIELD"),
         "errors.retryable-same": _is_not_retryable(
             "MISSING_REQUIRED_FIELD", "CONTACT_CONSENT_REQUIRED", "INVALID_CONSENT", "IDEMPOTENCY_CONFLICT"
         ),
@@ -255,6 +259,13 @@ async def _(target: Target, good: Callable[[Refusal, Target], bool], defect: str
         expect(good(error, target), f"The error payload {defect}.", error.exchange)
 
 
+@check("errors.one-domain", last=True)
+async def _(target: Target) -> None:
+    domains = {str(domain): each for each in await _provoked(target) if (domain := each.info.get("domain"))}
+    last = next(reversed(domains.values()), None)
+    expect(len(domains) < 2, f"Errors have the domains {' and '.join(domains)}.", last.exchange if last else None)
+
+
 @check("errors.body")
 async def _(target: Target) -> None:
     """An unknown type is refused. That the refusal is an error of HTTP is the matter of another check."""
@@ -266,33 +277,27 @@ async def _(target: Target) -> None:
     expect(isinstance(error, dict), sentence, exchange)
 
 
-@check("errors.id-unique")
+@check("errors.id-unique", last=True)
 async def _(target: Target) -> None:
-    """Two unknown types get two errors. Errors without an id have a check of their own."""
+    """Two unknown types get two errors, and the errors of the run are looked at, too. A retried lead may repeat one."""
     types = ("inventory.horoscope.request", "inventory.weather.request")
     with skip_if_failed():
-        ids = [refusal_of(await target.send({"type": name})).payload.get("error_id") for name in types]
-    if None in ids:
-        raise Skipped("The errors have no error_id.")
-    expect(ids[0] != ids[1], "Two errors have the same error_id.")
+        errors = [refusal_of(await target.send({"type": name})) for name in types]
+    errors += [each for each in await _with_payload(target) if at(target.asked(each.exchange), "type") != LEAD]
+    known = {id(each.exchange): each for each in errors}.values()
+    ids = Counter(each.payload["error_id"] for each in known if forms.name(each.payload.get("error_id")))
+    twice = next((name for name, count in ids.items() if count > 1), None)
+    expect(twice is None, f"Two errors have the error_id {twice}.")
 
 
 @check("errors.created-now")
 async def _(target: Target) -> None:
     """The header `Date` is the agent's own clock, so a wrong clock of this machine does not matter."""
-    times = [(_time_of(each), _date_of(each.exchange), each.exchange) for each in await _provoked(target)]
+    times = [(_time_of(each), date_of(each.exchange), each.exchange) for each in await _provoked(target)]
     known = [(created, now, exchange) for created, now, exchange in times if created and now]
     skip_unless(known, "No error has both created_at and the header Date.")
     for created, now, exchange in known:
         expect(abs(created - now) < CLOCK_DIFFERENCE, f"created_at is {created}, and Date {now}.", exchange)
-
-
-def _date_of(exchange: Exchange) -> datetime | None:
-    """The dealer's own clock."""
-    try:
-        return parsedate_to_datetime(exchange.header("date") or "")
-    except ValueError:
-        return None
 
 
 def _sending(payload: Payload) -> Request:
@@ -357,6 +362,9 @@ judge_each(
 )
 
 
+FILTERS = {*WORD_FILTERS, *RANGE_FILTERS, *TRUE_FILTERS, *EXACT_FILTERS, "query"}
+OF_LEADS = ("customer", "consent", "source_agent", "vehicle_of_interest", "appointment")
+"""Members that a lead may lack."""
 REQUIRED = ("/type", "/sort/field", "/sort/order", "/vin", "/stock", "/vehicle_id")
 """Pointers of members that a request may lack."""
 
@@ -373,9 +381,9 @@ def _points_elsewhere(pointer: str, members: Payload) -> bool:
 
 
 async def _wrong_requests(target: Target) -> list[tuple[Payload, Refusal]]:
-    """The payloads that were refused so far, and their errors. Without leads: their values are better not repeated."""
+    """The payloads that were refused so far, and their errors."""
     refused = [(target.asked(each.exchange), each) for each in await _provoked(target)]
-    return [(payload, error) for payload, error in refused if payload and payload["type"] != LEAD]
+    return [(payload, error) for payload, error in refused if payload]
 
 
 @check("errors.pointers", last=True)
@@ -383,13 +391,22 @@ async def _(target: Target) -> None:
     for payload, error in await _wrong_requests(target):
         for pointer in (at(error.payload, "details.instancePath"), at(error.info, "metadata.instancePath")):
             if isinstance(pointer, str) and error.code == "SCHEMA_VALIDATION_FAILED" and pointer not in REQUIRED:
-                wrong = _points_elsewhere(pointer, payload)
+                only = payload.get("filters") if payload.keys() == {"type", "filters"} else None
+                # A schema may blame the object for an unknown member, and never for the value of a known one.
+                is_around = (
+                    isinstance(only, dict) and {*only} <= FILTERS and len(only) == 1 and pointer in ("", "/filters")
+                )
+                if payload["type"] == LEAD:
+                    wrong = pointer != "" and pointer.split("/")[1] not in {*payload, *OF_LEADS}
+                else:
+                    wrong = is_around or _points_elsewhere(pointer, payload)
                 expect(not wrong, f"The pointer {pointer!r} does not lead to {shown(payload)}.", error.exchange)
 
 
 @check("errors.received-everywhere", last=True)
 async def _(target: Target) -> None:
-    for payload, error in await _wrong_requests(target):
+    # The values of leads are better not repeated.
+    for payload, error in ((one, other) for one, other in await _wrong_requests(target) if one["type"] != LEAD):
         details = at(error.payload, "details")
         pointer, received = at(details, "instancePath"), at(details, "received")
         node: Any = payload

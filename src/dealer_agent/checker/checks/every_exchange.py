@@ -168,3 +168,8 @@ async def _(target: Target) -> None:
         headers = (("Content-Type", "application/json"), ("Accept", "application/json"))
         exchange = await target.request(method, target.interface.endpoint, message, headers)
         expect(exchange.status >= 400, f"{method} gets HTTP {exchange.status}.", exchange)
+    # GET may get a page for people.
+    exchange = await target.request("GET", target.interface.endpoint)
+    expect(
+        not isinstance(at(exchange.json, "message") or at(exchange.json, "result"), dict), "GET is answered.", exchange
+    )

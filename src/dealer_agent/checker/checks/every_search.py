@@ -14,7 +14,7 @@ from dealer_agent.checker.oracle import RULES, Answered, is_valid, matcher, sort
 from dealer_agent.checker.outcome import Judgement, Skipped, conclude, expect, skip_if_failed, skip_unless
 from dealer_agent.checker.reply import is_answered
 from dealer_agent.checker.searches import ReadPage, numbers, search, shown
-from dealer_agent.checker.target import PAGE, Listing, Target
+from dealer_agent.checker.target import PAGE, Listing, Target, elsewhere
 
 Filters = dict[str, Any]
 
@@ -152,17 +152,22 @@ async def _(target: Target) -> None:
 
 @check("filters.with-all-else")
 async def _(target: Target) -> None:
-    """Each filter is sent with a sort, a second page and a user, then with a small page, then alone."""
+    """Each filter is sent with a sort, a second page and a user, then with a small page, then in another vocabulary."""
+    vendors = [each for each in target.card.vendors if each != target.vendor]
+    other = elsewhere(target, target.interface, vendors[0]) if vendors else target
     listings = (await target.some_listings())[:MOST_COMPARED]
     sorts = cycle([{"field": field, "order": order} for order in ORDERS for field in SORTS])
     for name in _names(target):
         for filters in _telling(listings, name):
-            for more in (
-                {"sort": next(sorts), "privacy": {"anonymous": False}, "pagination": {"skip": 1, "limit": PAGE}},
-                {"privacy": {"anonymous": True}, "pagination": {"skip": 0, "limit": 2}},
-                {},
+            for place, more in (
+                (
+                    target,
+                    {"sort": next(sorts), "privacy": {"anonymous": False}, "pagination": {"skip": 1, "limit": PAGE}},
+                ),
+                (target, {"privacy": {"anonymous": True}, "pagination": {"skip": 0, "limit": 2}}),
+                (other, {}),
             ):
-                await _expect(target, {"filters": filters, **more}, "filters.everywhere", "search.total-everywhere")
+                await _expect(place, {"filters": filters, **more}, "filters.everywhere", "search.total-everywhere")
 
 
 @check("query.with-all-filters")

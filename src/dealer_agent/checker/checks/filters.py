@@ -255,12 +255,12 @@ async def _(target: Target, case: Callable[[Target], Awaitable[Case]]) -> None:
 # Filters that find nothing, that exclude nothing, or that find the same
 
 
-async def _contradiction(target: Target) -> Filters:
+async def _contradiction(target: Target, name: str) -> Filters:
     make = await word_of(target, "make")
-    for each in await identified(target, "vin"):
+    for each in await identified(target, name):
         if isinstance(each.get("make"), str) and are_clearly_different("make", each["make"], make):
-            return {"vin": each["vin"], "make": [make]}
-    raise Skipped("No listing with a VIN has a clearly different make.")
+            return {name: each[name], "make": [make]}
+    raise Skipped(f"No listing with a {name} has a clearly different make.")
 
 
 @check_each(
@@ -268,7 +268,8 @@ async def _contradiction(target: Target) -> Filters:
         "filter.unknown-value": {"make": ["Qzxvwk"]},
         "query.nothing": {"query": "qzxvwkj"},
         "range.minimum-above-maximum": {"price_min": 20_001, "price_max": 20_000},
-        "filters.contradiction": _contradiction,
+        "filters.contradiction": partial(_contradiction, name="vin"),
+        "filters.stock-contradiction": partial(_contradiction, name="stock"),
     }
 )
 async def _(target: Target, filters: Filters | Callable[[Target], Awaitable[Filters]]) -> None:

@@ -64,6 +64,10 @@ def _to(suffix: str, *, of: Callable[[Interface], str] = attrgetter("endpoint"))
     return send
 
 
+async def _accepting_anything(target: Target) -> list[Exchange]:
+    return [await _with("Accept", each)(target) for each in ("", "*/*")]
+
+
 _IS_INVALID = (status(422), code("SCHEMA_VALIDATION_FAILED"))
 
 
@@ -76,7 +80,7 @@ judge_each(
             answered,
             _type("application/a2a+json"),
         ),
-        "http.unknown-accept": (_with("Accept", ""), answered),
+        "http.unknown-accept": (_accepting_anything, answered),
         "http.query-ignored": (_to("?utm_source=check"), answered),
         "http.trailing-slash": (_to("/"), answered),
         # A form could be sent by any page.
@@ -84,7 +88,6 @@ judge_each(
         "http.content-type-missing": (_with("Content-Type", ""), status(415)),
         "http.method-not-allowed": (_get, status(405)),
         "http.allow": (_get, _allows_post),
-        "http.content-type-utf8": (asking(SKILL), _is_utf8),
         "http.cross-origin": (
             _with("Origin", ORIGIN),
             header("Access-Control-Allow-Origin", lambda value: value in ("*", ORIGIN)),
@@ -138,6 +141,7 @@ each_of(
     _replies,
     {
         "http.no-store": header("Cache-Control", lambda value: "no-store" in value.lower()),
+        "http.content-type-utf8": _is_utf8,
         "http.nosniff": header("X-Content-Type-Options", lambda value: value.lower() == "nosniff"),
     },
     last=True,

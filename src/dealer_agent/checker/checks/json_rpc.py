@@ -164,8 +164,14 @@ def _is_refused(change: Change, wanted: int) -> tuple[Request, Judgement]:
     return _calling(change), number(wanted)
 
 
+def _is_no_result(exchange: Exchange) -> bool | str:
+    return at(exchange.json, "result") is None or "It gets one object with a result."
+
+
 judge_each(
     {
+        "json-rpc.batch-array": (_calling(lambda call: [call]), _is_no_result),
+        "json-rpc.notification-silent": (_calling(drop("id")), _is_no_result),
         "json-rpc.id-object": _is_refused(put("id", {"check": 1}), INVALID_REQUEST),
         "json-rpc.id-boolean": _is_refused(put("id", value=True), INVALID_REQUEST),
         "json-rpc.not-an-object": _is_refused(lambda _: "SendMessage", INVALID_REQUEST),

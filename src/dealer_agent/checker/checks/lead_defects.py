@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from dealer_agent.checker.check import check, check_each, judge_each
 from dealer_agent.checker.exchange import Exchange
 from dealer_agent.checker.outcome import Failed, expect, skip_if_failed, skip_unless, status
-from dealer_agent.checker.reply import Refusal, code, data_of, if_refused, is_answered, refusal_of
+from dealer_agent.checker.reply import Refusal, code, if_refused, refusal_of
 from dealer_agent.checker.requirement import requirements
 from dealer_agent.checker.target import Request, Target, drop, other_interface, put
 
@@ -209,25 +209,25 @@ The order of a group matters: the first defect of an appointment, `type-missing`
 """
 
 
-def _change(payload: Lead, target: Target, path: str, value: Any) -> None:
+def change_lead(payload: Lead, target: Target, path: str, value: Any) -> None:
     """Puts a value of a defect or of VALID at its path of a lead, or removes the member."""
     value = value(target) if callable(value) else value
     (drop(path) if value is ABSENT else put(path, value))(payload)
 
 
-def _with_defects(target: Target, *rows: LeadDefect) -> Lead:
+def defective(target: Target, *rows: LeadDefect) -> Lead:
     """A lead with these defects. One of an appointment is in a lead with an appointment."""
     payload = lead(target)
     for row in rows:
         if row.path.startswith("appointment."):
             payload.setdefault("appointment", {"appointment_type": "sales"})
-        _change(payload, target, row.path, row.value)
+        change_lead(payload, target, row.path, row.value)
     return payload
 
 
 def _send(*rows: LeadDefect) -> Request:
     """Returns a function that sends a lead with these defects."""
-    return lambda target: submit(target, _with_defects(target, *rows))
+    return lambda target: submit(target, defective(target, *rows))
 
 
 async def _send_group(target: Target, group: int) -> Exchange:
@@ -237,8 +237,7 @@ async def _send_group(target: Target, group: int) -> Exchange:
     return await _send(*rows)(target)
 
 
-@check_each({requirement_id: (row,) for requirement_id, row in OF_LEADS.items()})
-async def _(target: Target, row: LeadDefect) -> None:
+async def expect_refused(target: Target, row: LeadDefect) -> None:
     """A lead with the defect is refused.
 
     Defects of one group are sent in one lead, to save requests: if its error lists the pointer of this defect, no lead
@@ -253,6 +252,9 @@ async def _(target: Target, row: LeadDefect) -> None:
         if (row.pointer or f"/{row.path.replace('.', '/')}") in {pointer for pointer, _ in listed}:
             return
     refusal_of(await _send(row)(target))
+
+
+check_each({requirement_id: (row,) for requirement_id, row in OF_LEADS.items()})(expect_refused)
 
 
 async def _group_error(target: Target) -> Refusal:
@@ -319,95 +321,6 @@ async def _(target: Target) -> None:
     with skip_if_failed():
         error = refusal_of(await _send(OF_LEADS["leads.trade-in-condition"])(target))
     error.expect_code(target.revision.condition_code)
-
-
-# Valid values
-
-
-class LeadValue(NamedTuple):
-    """A valid value at a path of a lead, or a function of the target that returns it.
-
-    The values of one group are sent in one lead.
-    """
-
-    path: str
-    value: Any
-    group: int
-
-
-VALID: Mapping[str, LeadValue] = {
-    "vehicle-condition-new": LeadValue("vehicle_of_interest.condition", "new", 1),
-    "vehicle-condition-used": LeadValue("vehicle_of_interest.condition", "used", 2),
-    "vehicle-condition-cpo": LeadValue("vehicle_of_interest.condition", "cpo", 3),
-    "vehicle-year": LeadValue("vehicle_of_interest.year", 2024, 1),
-    "vehicle-stock": LeadValue("vehicle_of_interest.stock", "QZXVWK-0", 2),
-    "trade-in-excellent": LeadValue("trade_in.condition", "excellent", 1),
-    "trade-in-good": LeadValue("trade_in.condition", "good", 2),
-    "trade-in-fair": LeadValue("trade_in.condition", "fair", 3),
-    "trade-in-poor": LeadValue("trade_in.condition", "poor", 4),
-    "contact-email": LeadValue("customer.preferred_contact", "email", 1),
-    "contact-phone": LeadValue("customer.preferred_contact", "phone", 2),
-    "contact-any": LeadValue("customer.preferred_contact", "any", 3),
-    "names": LeadValue("customer.last_name", "Łukasz-O'Brien 車 (dealer-agent check)", 1),
-    "email-alone": LeadValue("customer.phone", ABSENT, 3),
-    "phone-alone": LeadValue("customer.email", ABSENT, 4),
-    "foreign-phone": LeadValue("customer.phone", "+447700900123", 2),
-    "channel-sms": LeadValue("consent.allowed_channels", ["email", "phone", "sms"], 1),
-    "two-scopes": LeadValue("consent.scope", ["marketing", "lead_submission"], 2),
-    "not-yet-expired": LeadValue("consent.expires_at", lambda target: time_at(target, 30), 3),
-    "granted-with-offset": LeadValue("consent.granted_at", lambda target: time_at(target, -1)[:-1] + "-05:00", 4),
-    "granted-milliseconds": LeadValue("consent.granted_at", lambda target: time_at(target, -1)[:-1] + ".250Z", 1),
-    "sales": LeadValue("appointment.appointment_type", "sales", 1),
-    "service": LeadValue("appointment.appointment_type", "service", 2),
-    "trade-in-visit": LeadValue("appointment.appointment_type", "trade_in", 3),
-    "duration-15": LeadValue("appointment.duration_minutes", 15, 1),
-    "duration-120": LeadValue("appointment.duration_minutes", 120, 2),
-    "duration-30": LeadValue("appointment.duration_minutes", 30, 3),
-    "notes": LeadValue("appointment.notes", "n" * 2_000, 3),
-    "submitted-at": LeadValue("submitted_at", lambda target: time_at(target, -1), 4),
-    "message-4000": LeadValue("message", "m" * 4_000, 4),
-    "short-key": LeadValue("idempotency_key", "k", 4),
-}
-"""Valid values of members, in a few leads. A value of a lead that is refused is then sent alone."""
-
-
-OF_OTHERS = ("MISSING_REQUIRED_FIELD", "VEHICLE_NOT_FOUND", "VEHICLE_UNAVAILABLE", "APPOINTMENT_TIME_UNAVAILABLE")
-"""Codes that do not say that a value is wrong."""
-
-
-def _valid(target: Target, *rows: LeadValue) -> Lead:
-    """A valid lead that has these values, to show that only their defective forms are refused."""
-    payload = lead(target, person=f"valid {rows[0].group}")
-    for row in rows:
-        _change(payload, target, row.path, row.value)
-    if "appointment" in payload:
-        payload["appointment"].setdefault("appointment_type", "sales")
-    if "idempotency_key" in payload:
-        payload["idempotency_key"] = str(seed_of(target, "short key"))[:20]
-    return payload
-
-
-@check_each({f"leads-valid.{name}": (row,) for name, row in VALID.items()})
-async def _(target: Target, row: LeadValue) -> None:
-    """A valid value is accepted.
-
-    The valid values of one group are sent in one lead, to save requests. If this lead is refused, the value is sent
-    alone.
-    """
-    together = [
-        each
-        for name, each in VALID.items()
-        if each.group == row.group and requirements()[f"leads-valid.{name}"].applies_to(*target.variant)
-    ]
-    if is_answered(await submit(target, _valid(target, *together))):
-        return
-    exchange = await submit(target, _valid(target, row))
-    if not is_answered(exchange):
-        skip_unless(exchange.status != 413, "The dealer takes no lead of this size.")
-        refused = refusal_of(exchange)
-        # What else a lead must have, and whether the dealer has the vehicle or the time, is not about the value.
-        skip_unless(refused.code not in OF_OTHERS, f"The lead is refused for another reason: {refused.code}.")
-        data_of(exchange)
 
 
 _without_consent = LeadDefect("consent", ABSENT)

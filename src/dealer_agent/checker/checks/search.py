@@ -7,12 +7,12 @@ from typing import Any
 
 from dealer_agent.checker import forms
 from dealer_agent.checker.check import Probe, check, check_each, judge_each
-from dealer_agent.checker.exchange import dicts
+from dealer_agent.checker.exchange import Exchange, at, dicts
 from dealer_agent.checker.fields import ORDERS, SORTS, id_of, may_be_unknown
 from dealer_agent.checker.forms import whole
 from dealer_agent.checker.oracle import is_in_order, value_of
 from dealer_agent.checker.outcome import Judgement, Skipped, expect, has, skip_unless
-from dealer_agent.checker.reply import data_of
+from dealer_agent.checker.reply import data_of, is_answered
 from dealer_agent.checker.searches import ReadPage, key_of, numbers, search, shown
 from dealer_agent.checker.target import PAGE, Target
 
@@ -138,8 +138,23 @@ async def _(target: Target) -> None:
 @check("search.default-skip")
 async def _(target: Target) -> None:
     page = await search(target, pagination={"limit": 6})
-    same = page.keys == (await search(target, pagination={"skip": 0, "limit": 6})).keys
-    expect(same, "Without skip, another page is returned than with skip 0.")
+    skip = page.data.get("skip", 0)
+    same = page.keys == (await search(target, pagination={"skip": skip, "limit": 6})).keys
+    expect(same, f"Without skip, another page is returned than with skip {skip}, which it says.")
+
+
+@check("search.one-default", last=True)
+async def _(target: Target) -> None:
+    """Searches without `limit` are compared, after one of this check."""
+    await search(target)
+    limits: dict[Any, Exchange] = {}
+    for exchange in target.posted:
+        payload = target.asked(exchange)
+        is_search = at(payload, "type") == "inventory.search.request" and at(payload, "pagination.limit") is None
+        if is_search and is_answered(exchange) and (limit := data_of(exchange).get("limit")) is not None:
+            limits.setdefault(str(limit), exchange)
+    found, shows = " and ".join(limits), next(reversed(limits.values()), None)
+    expect(len(limits) < 2, f"Searches without limit have the limits {found}.", shows)
 
 
 @check("search.skip-alone")

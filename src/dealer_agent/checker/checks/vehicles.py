@@ -2,13 +2,14 @@
 
 from collections import Counter
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 from dealer_agent.checker import forms
 from dealer_agent.checker.check import check, check_each, judge_each
 from dealer_agent.checker.exchange import Exchange, dicts
 from dealer_agent.checker.fields import MEMBERS, id_of
-from dealer_agent.checker.oracle import ESSENTIAL
+from dealer_agent.checker.oracle import ESSENTIAL, comparable, differ
 from dealer_agent.checker.outcome import Failed, Judgement, Skipped, conclude, expect, has, skip_if_failed, skip_unless
 from dealer_agent.checker.reply import code, data_of, if_refused, rejected
 from dealer_agent.checker.searches import identified, key_of, number_of, search, spread
@@ -16,8 +17,10 @@ from dealer_agent.checker.target import Listing, Target, asking
 
 _SKILL = "inventory.vehicle"
 _UNKNOWN = {"vin": "5UXZZZ00X00Z00000", "stock": "QZXVWK-0", "vehicle_id": "qzxvwk-0"}
-_NOT_COMPARED = ("updated_at", "changed_at", "description", "notes", "vin")
-"""Members that may change between two requests or be shorter in a search. `vehicle.by-vin` compares the VIN."""
+_NOT_COMPARED = ("changed_at", "description", "notes", "vin")
+"""Members that may be shorter in a search, or have a check: `vehicle.by-vin` compares the VIN."""
+_SHORTENED = ("features", "photos")
+"""Lists of which a search may have the first entries only."""
 _NULLABLE = ("rooftop", "charge_port")
 """Members that the published versions allow to be null."""
 _RECORD = (
@@ -105,13 +108,18 @@ def _difference(listing: Listing, detail: Listing) -> str | None:
     if detail.get("price") is not None and listing.get("price") is None:
         return f"inventory.vehicle gives {key_of(listing)} the price {detail['price']!r}, and a search none."
     for name, value in listing.items():
-        compared = name in ("fees", "features") or not isinstance(value, (list, dict))
-        if name in detail and name not in _NOT_COMPARED and compared and detail[name] != value:
-            # A search may have the first features only.
-            if name == "features" and len(value) != len(detail[name] or ()):
-                continue
+        if name in detail and name not in _NOT_COMPARED and _differs(name, value, detail[name]):
             return f"{name} of {key_of(listing)} is {value!r} in a search and {detail[name]!r} in inventory.vehicle."
     return None
+
+
+def _differs(name: str, value: Any, other: Any) -> bool:
+    """Whether the value of a member in a search is another than that in a detail."""
+    if name in _SHORTENED and isinstance(value, list) and isinstance(other, list):
+        return not {*map(repr, comparable(value))} <= {*map(repr, comparable(other))}
+    if name == "updated_at" and forms.moment(value) and forms.moment(other):
+        return datetime.fromisoformat(value.upper()) != datetime.fromisoformat(other.upper())
+    return differ(value, other)
 
 
 @check("vehicle.by-vin")
@@ -132,7 +140,8 @@ async def _(target: Target) -> None:
 async def _(target: Target) -> None:
     for listing in await _different(target):
         detail = await target.ask(_SKILL, vin=listing["vin"])
-        less = [each for each in ESSENTIAL if listing.get(each) is not None and detail.get(each) is None]
+        named = (*ESSENTIAL, *_RECORD)
+        less = [each for each in named if listing.get(each) is not None and detail.get(each) is None]
         expect(not less, f"inventory.vehicle lacks {less and less[0]} of {listing['vin']}, which a search has.")
 
 

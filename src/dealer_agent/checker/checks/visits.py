@@ -5,7 +5,7 @@ Each run takes a different vehicle, person and time.
 
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 
 from dealer_agent.checker.checks.lead_defects import Lead, lead, seed_of, submit
 from dealer_agent.checker.exchange import Exchange, at
@@ -67,6 +67,10 @@ async def visit(target: Target, person: str, times: Times, *, drive: bool) -> Le
     with suppress(Failed, Skipped):
         information = await target.ask("dealer.information")
     chosen = times(seed_of(target, person), open_spans(information, vehicle.get("rooftop"), target.wire.noon))
+    if target.revision.snake_case and "appointment_at" in chosen:
+        # The same time, with an offset.
+        moment = datetime.fromisoformat(chosen["appointment_at"])
+        chosen["appointment_at"] = moment.astimezone(timezone(BUYER_OFFSET)).isoformat()
     appointment = {"appointment_type": "test_drive" if drive else "sales", **chosen}
     payload = lead(target, person=person, appointment=appointment)
     return payload | {"vehicle_of_interest": {"vin": vehicle["vin"]}} if drive else payload

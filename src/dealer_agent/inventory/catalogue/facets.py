@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dealer_agent.inventory.catalogue.columns import EncodedColumn, Column, Rows
+from dealer_agent.inventory.catalogue.columns import Column, EncodedColumn, Rows
 from dealer_agent.inventory.catalogue.flat_arrays import FlatArrays, FlatWriter
 from dealer_agent.protocol.responses import (
     COUNT_FACETS,

@@ -76,7 +76,9 @@ def header(name: str, value: str | None) -> Callable[[AgentResponse], AgentRespo
     return lambda answer: answer.with_header(name, value)
 
 
-answers("cards.content-type", header("content-type", "text/html"), is_card)
+answers("cards.content-type", header("content-type", "application/octet-stream"), is_card)
+answers("cards.content-type-true", header("content-type", "text/html"), is_card)
+card("cards.member-types", lambda node: node["skills"][0].update(examples="Which cars do you have?"))
 card("cards.name", without("name"))
 card("cards.description", lambda node: node.update(description=" "))
 card("cards.version", lambda node: node.update(version=1))
@@ -203,6 +205,16 @@ answers(
     lambda answer: answer.with_document(open_objects),
     is_schema("inventory.search.request"),
 )
+answers(
+    "cards.answers-fit",
+    lambda answer: answer.with_data(lambda data: data.update(zip=37203)),
+    lambda call: call.skill == "inventory.vehicle" and "zip" in call.payload,
+)
+calls(
+    "cards.requests-kept",
+    lambda call: call.with_payload(lambda payload: payload.pop("filters")),
+    asks("dealer.information.request", filters={}),
+)
 answers("cards.response-schemas", schema_with(required=["zip"]), is_schema("dealer.information.response"))
 
 
@@ -240,6 +252,19 @@ card("cards.security-schemes", without("securitySchemes"), token=True)
 
 answers("cards.cache-control", header("cache-control", "no-store"), is_card)
 answers("cards.etag", header("etag", None), is_card)
+answers("cards.etag-form", header("etag", "abc"), is_card)
+answers("cards.last-modified-past", header("last-modified", "Sun, 01 Jan 2090 00:00:00 GMT"), is_card)
+answers(
+    "cards.not-modified-etag",
+    header("etag", None),
+    lambda call: is_card(call) and call.header("if-none-match") not in (None, '"another-card"'),
+)
+calls(
+    "cards.not-modified-list",
+    lambda call: call.with_header("if-none-match", None),
+    lambda call: is_card(call) and "," in (call.header("if-none-match") or ""),
+)
+answers("cards.head", lambda answer: answer.with_status(405), lambda call: call.method == "HEAD" and call.path == CARD)
 answers("cards.last-modified", header("last-modified", None), is_card)
 answers("cards.cross-origin", header("access-control-allow-origin", None), is_card)
 calls("cards.not-modified", lambda call: call.with_header("if-none-match", None), is_card)
@@ -261,7 +286,7 @@ async def makes_an_etag_for_each_request(call: Call, agent: Agent) -> AgentRespo
     if not is_card(call):
         return await agent(call)
     if (call.header("if-none-match") or "").startswith('"etag-'):
-        return AgentResponse(304, (), b"")
+        return AgentResponse(304, (("etag", call.header("if-none-match") or ""),), b"")
     return (await agent(call)).with_header("etag", f'"etag-{next(numbers)}"')
 
 

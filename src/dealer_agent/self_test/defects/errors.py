@@ -36,6 +36,7 @@ answers("errors.two-details", error(lambda node: node["details"].append({"@type"
 answers("errors.info-first", error(lambda node: node["details"].reverse()), UNKNOWN_TYPE)
 answers("errors.reason", entry(0, reason="NOT_FOUND"), OF_A_VEHICLE)
 answers("errors.domain", entry(0, domain=""), UNKNOWN_TYPE)
+answers("errors.one-domain", entry(0, domain="other.example"), OF_A_VEHICLE)
 answers("errors.domain-of-vocabulary", entry(0, domain="proto.example"), UNKNOWN_TYPE)
 answers("errors.metadata", error(lambda node: node["details"][0]["metadata"].update(tries=3)), UNKNOWN_TYPE)
 answers("errors.metadata-pointer", error(lambda node: node["details"][0]["metadata"].pop("instancePath")), WRONG_TYPE)

@@ -208,5 +208,6 @@ broken("filters.make-and-condition")(reads_filters(with_filters("make", "conditi
 broken("filters.two-lists")(reads_filters(with_filters("make", "body"), without_filter("body")))
 broken("filters.list-and-range")(reads_filters(with_filters("condition", "price_max"), without_filter("condition")))
 broken("filters.two-ranges")(reads_filters(with_filters("year_min", "price_max"), without_filter("price_max")))
+broken("filters.stock-contradiction")(reads_filters(with_filters("stock", "make"), without_filter("make")))
 broken("filters.contradiction")(reads_filters(with_filters("vin", "make"), without_filter("make")))
 broken("filters.many")(reads_filters(lambda members: len(members.get("filters") or ()) > 5, lambda _: {}))

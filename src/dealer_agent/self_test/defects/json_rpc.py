@@ -1,5 +1,7 @@
 """Defects for the checks of JSON-RPC: agents with wrong ids, versions, errors, or calls that they must refuse."""
 
+import json
+from dataclasses import replace
 from typing import Any
 
 from dealer_agent.self_test.changing import When, changes_answers, changes_calls
@@ -93,6 +95,13 @@ def _array_to_object(document: dict[str, Any]) -> None:
 # Each agent repairs one kind of wrong call.
 broken("json-rpc.id-object")(_calls(lambda call: isinstance(member(call, "id"), dict), _sets(id=1)))
 broken("json-rpc.id-boolean")(_calls(lambda call: member(call, "id") is True, _sets(id=1)))
+broken("json-rpc.notification-silent")(_calls(lambda call: call.is_rpc and "id" not in call.document, _sets(id=1)))
+broken("json-rpc.batch-array")(
+    changes_calls(
+        lambda call: isinstance(call.document, list) and isinstance(call.document[0], dict),
+        lambda call: replace(call, body=json.dumps(call.document[0]).encode()),
+    )
+)
 broken("json-rpc.notification")(_calls(lambda call: call.is_rpc and "id" not in call.document, _sets(id=None)))
 broken("json-rpc.version-missing")(
     _calls(

@@ -1,12 +1,14 @@
 """Defects for the checks of leads: dealers that accept malformed leads, refuse valid ones, or answer them wrongly."""
 
 import json
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 from dealer_agent.self_test.changing import When, answers, calls, error, register, with_code, with_status
 from dealer_agent.self_test.defect import Agent, AgentResponse, Call, broken
+from dealer_agent.self_test.reading import STOCK
 
 WRITTEN = "written-by-the-customer-7Q"
 UNKNOWN_VIN = "ZZZZZZ00000000000"
@@ -16,6 +18,7 @@ CUSTOMER = {
     "email": "test-lead@example.com",
     "phone": "+12025550142",
 }
+MOTORCYCLES = {row["vin"] for row in STOCK if row["vehicle_type"] == "motorcycle"}
 MESSAGE = "This is a test of the dealer agent, sent by dealer-agent check. Nobody waits for a response."
 
 Test = Callable[[dict[str, Any]], object]
@@ -97,13 +100,17 @@ def is_simple(payload: dict[str, Any]) -> bool:
     return not {"vehicle_of_interest", "trade_in", "appointment"} & set(payload)
 
 
+def has_time(payload: dict[str, Any]) -> bool:
+    """Whether it has a time with an offset."""
+    return re.fullmatch(r"2\d{3}-.*(Z|[+-]\d\d:\d\d)", str(visit(payload).get("appointment_at", ""))) is not None
+
+
 def is_past(payload: dict[str, Any]) -> bool:
-    at = str(visit(payload).get("appointment_at", ""))
-    return at.endswith("Z") and datetime.fromisoformat(at) < datetime.now(UTC)
+    return has_time(payload) and datetime.fromisoformat(visit(payload)["appointment_at"]) < datetime.now(UTC)
 
 
 def is_coming(payload: dict[str, Any]) -> bool:
-    return str(visit(payload).get("appointment_at", "")).endswith("Z") and not is_past(payload)
+    return has_time(payload) and not is_past(payload)
 
 
 def has_windows(payload: dict[str, Any]) -> bool:
@@ -189,6 +196,15 @@ answers(
 # Valid leads
 refuses("leads.accepted", is_simple)
 refuses("leads.vehicle", lambda payload: vehicle(payload).get("vin", UNKNOWN_VIN) != UNKNOWN_VIN)
+refuses(
+    "leads-valid.vehicle-kinds",
+    lambda payload: (
+        vehicle(payload).get("vin") in MOTORCYCLES
+        and "appointment" not in payload
+        and payload.get("trade_in", {"condition": "poor"}) == {"condition": "poor"}
+    ),
+)
+accepts("leads.requests-kept", pops("favourite_colour"))
 refuses("leads.address", lambda payload: "address" in customer(payload))
 refuses("leads.trade-in", lambda payload: "trade_in" in payload)
 refuses("leads.vehicle-extra-members", lambda payload: "lot_row" in vehicle(payload))
