@@ -4,9 +4,10 @@ A service that tests share goes on with its own work, such as fetching keys, whi
 """
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar
 
+import structlog
 from structlog import DropEvent
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
@@ -24,8 +25,16 @@ def in_background() -> Iterator[None]:
         _IN_BACKGROUND.reset(before)
 
 
-def captured_logs() -> AbstractContextManager[list[EventDict]]:
-    return capture_logs([_without_background])
+@contextmanager
+def captured_logs() -> Iterator[list[EventDict]]:
+    """The events of every level. A command that ran before in this process may have chosen to log errors only."""
+    before = structlog.get_config()
+    structlog.reset_defaults()
+    try:
+        with capture_logs([_without_background]) as events:
+            yield events
+    finally:
+        structlog.configure(**before)
 
 
 def _without_background(_logger: object, _method: str, event: EventDict) -> EventDict:
