@@ -16,7 +16,6 @@ from tests.storage.samples import DEALER, MONDAY, TUESDAY, first_answer, storing
 
 from dealer_agent.storage.clock import confirm_clock
 from dealer_agent.storage.columns import microseconds
-from dealer_agent.storage.leads.idempotency import record_idempotency
 from dealer_agent.storage.leads.lead_writer import LeadWriter
 from dealer_agent.storage.leads.stored_leads import record_refusal
 from dealer_agent.storage.privacy.accesses import list_accesses, log_access
@@ -86,9 +85,9 @@ def left(store: Store, table: str) -> int:
 @pytest.mark.requirement("retention")
 def test_old_answers_refusals_and_accesses_are_deleted_and_young_ones_kept(store: Store, writer: LeadWriter) -> None:
     for job in (
-        lambda tx: record_idempotency(tx, first_answer("old", MONDAY)),
-        lambda tx: record_idempotency(tx, first_answer("young", TUESDAY)),
-        lambda tx: record_idempotency(of_dealer(tx, "lakeside"), first_answer("another dealer's", MONDAY)),
+        first_answer("old", MONDAY),
+        first_answer("young", TUESDAY),
+        lambda tx: first_answer("another dealer's", MONDAY)(of_dealer(tx, "lakeside")),
         lambda tx: record_refusal(at_time(tx, MONDAY), "INVALID_CONSENT"),
         lambda tx: record_refusal(at_time(tx, MONDAY), "VEHICLE_NOT_FOUND"),
         lambda tx: record_refusal(at_time(tx, TUESDAY), "INVALID_CONSENT"),
