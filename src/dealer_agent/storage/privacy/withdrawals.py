@@ -180,13 +180,12 @@ class Differences(NamedTuple):
 
 NO_DIFFERENCES = Differences({}, {}, frozenset())
 
+# Written into the SQL: with parameters, SQLite would not use the index of these kinds.
+IS_WITHDRAWAL = consent_events.c.kind.in_(bindparam("kinds", KINDS, expanding=True, literal_execute=True))
+
 READ_WITHDRAWALS = (
     select(consent_events.c.at, consent_events.c.channels, consent_events.c.purpose)
-    .where(
-        of_dealer(consent_events),
-        # Written into the SQL: with parameters, SQLite would not use the index of these kinds.
-        consent_events.c.kind.in_(bindparam("kinds", KINDS, expanding=True, literal_execute=True)),
-    )
+    .where(of_dealer(consent_events), IS_WITHDRAWAL)
     .execution_options(yield_per=500)
 )
 
