@@ -178,15 +178,14 @@ def take_invitation(tx: Transaction, token_hash: bytes) -> Invitation | None:
 
 def start_session(
     tx: Transaction, person_id: str, session_hash: bytes, *, address: str, browser: str, proved: bool
-) -> ConsoleSession:
-    """A new session of a person. Sessions that nobody used for IDLE are deleted. With `proved`, it is also proved."""
+) -> None:
+    """Adds a session of a person. Sessions that nobody used for IDLE are deleted. With `proved`, it is also proved."""
     tx.execute(DELETE_IDLE, {"since": tx.now - IDLE})
     for old in sessions_of(tx, person_id)[MOST_SESSIONS - 1 :]:
         end_session(tx, person_id, old.session_id)
     proved_at = tx.now if proved else None
     session = ConsoleSession(session_hash, new_ulid(), person_id, address, browser, tx.now, tx.now, proved_at)
     tx.execute(ADD_SESSION, session._asdict())
-    return session
 
 
 def find_session(tx: Transaction, session_hash: bytes) -> ConsoleSession | None:
