@@ -26,7 +26,7 @@ from dealer_agent.leads.local_time import (
     with_offset,
 )
 from dealer_agent.leads.statuses import CONFIRMED, PROPOSED, REJECTED
-from dealer_agent.protocol.requests import Appointment, VisitKind
+from dealer_agent.protocol.requests import Appointment
 from dealer_agent.protocol.responses import AppointmentReply, TimeSlot
 
 QUARTER = timedelta(minutes=15)
@@ -56,7 +56,6 @@ class VisitPlan:
     may overlap.
     """
 
-    kind: VisitKind
     zone: str
     hours: Hours
     duration: timedelta
