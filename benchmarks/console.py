@@ -19,7 +19,6 @@ from benchmarks.dealership import write_settings
 from benchmarks.in_process import InProcess, in_process, stocked_dealer
 from benchmarks.lead_requests import lead_requests
 from dealer_agent.console.cookies import LOOPBACK_COOKIE
-from dealer_agent.console.requests import IDLE
 from dealer_agent.console.routes import ROUTES
 from dealer_agent.server.tokens import new_token
 from dealer_agent.storage.console.people import add_person, set_membership
@@ -113,7 +112,7 @@ def _session(running: InProcess) -> str:
     with store.write(owner) as tx:
         person = add_person(tx, "owner@example.com")
         set_membership(tx, person.person_id, owner, "owner")
-        start_session(tx, person.person_id, secret.secret_hash, address="127.0.0.1", browser="", proved=True, idle=IDLE)
+        start_session(tx, person.person_id, secret.secret_hash, address="127.0.0.1", browser="", proved=True)
     return secret.secret
 
 

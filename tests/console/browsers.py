@@ -8,7 +8,6 @@ import httpx
 from tests.server.dealership import Dealership
 
 from dealer_agent.console.cookies import COOKIE
-from dealer_agent.console.requests import IDLE
 from dealer_agent.server.tokens import new_token
 from dealer_agent.storage.console.people import Person, add_person, find_by_email, set_membership
 from dealer_agent.storage.console.sign_ins import start_session
@@ -60,13 +59,6 @@ def sign_in(
     """A browser in which the person has a session."""
     secret = new_token()
     with store.write(owner) as tx:
-        start_session(
-            tx,
-            person.person_id,
-            secret.secret_hash,
-            address="198.51.100.7",
-            browser="Test browser",
-            proved=proved,
-            idle=IDLE,
-        )
+        hashed = secret.secret_hash
+        start_session(tx, person.person_id, hashed, address="198.51.100.7", browser="Test browser", proved=proved)
     return Browser(on, secret.secret, origin)

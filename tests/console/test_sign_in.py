@@ -15,9 +15,10 @@ from tests.console.conftest import SERVICE, SignedIn
 from tests.server.dealership import NO_LIMITS, Dealership, run_dealership, set_up
 
 from dealer_agent.console.challenges import SECONDS, is_challenge, new_challenge
-from dealer_agent.console.requests import IDLE, safe_next
+from dealer_agent.console.requests import safe_next
 from dealer_agent.server.tokens import hash_secret
 from dealer_agent.storage.console.sign_ins import (
+    IDLE,
     LONGEST_SESSION,
     MOST_SESSIONS,
     prove_session,
@@ -307,7 +308,7 @@ def test_a_session_ends_at_its_age_however_often_it_is_used(console: Dealership)
         person = add_member(store, "owner")
         old = datetime.now(UTC) - LONGEST_SESSION
         with store.write(DEALER, old) as tx:
-            start_session(tx, person.person_id, hash_secret("old"), address="", browser="", proved=True, idle=IDLE)
+            start_session(tx, person.person_id, hash_secret("old"), address="", browser="", proved=True)
         with store.write(DEALER) as tx:
             touch_session(tx, hash_secret("old"))
     assert Browser(console, "old").get("/console/account").status_code == 303

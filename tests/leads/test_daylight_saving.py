@@ -23,7 +23,7 @@ from tests.leads.visiting import (
     windows,
 )
 
-from dealer_agent.leads.visit_times import RequestedTimes, Slot, VisitPlan, choose_time, fits_inside, quarters_of
+from dealer_agent.leads.visit_times import RequestedTimes, Slot, VisitPlan, choose_time, quarters_of, start_inside
 
 pytestmark = pytest.mark.requirement("confirm-in-hours")
 
@@ -250,15 +250,15 @@ def test_an_appraisal_shares_the_hour_that_was_meant_of_two_with_one_name(zone: 
     plan = plan_of(zone, ALL_DAY)
     first = outcome_of(plan, now=BEFORE[AUTUMN], appointment_at=written(AUTUMN, "01:00 D", offsets)).confirmed
     assert first is not None
-    assert fits_inside(asking(plan, appointment_at=written(AUTUMN, "01:30 D", offsets)), first)
-    assert not fits_inside(asking(plan, appointment_at=written(AUTUMN, "01:30 S", offsets)), first)
+    assert start_inside(asking(plan, appointment_at=written(AUTUMN, "01:30 D", offsets)), first) is not None
+    assert start_inside(asking(plan, appointment_at=written(AUTUMN, "01:30 S", offsets)), first) is None
     clock = ZoneInfo(zone)
     second = Slot(
         datetime(2026, 11, 1, 1, tzinfo=clock, fold=1),
         datetime(2026, 11, 1, 2, tzinfo=clock),
     )
-    assert fits_inside(asking(plan, appointment_at=written(AUTUMN, "01:30 S", offsets)), second)
-    assert not fits_inside(asking(plan, appointment_at=written(AUTUMN, "01:30 D", offsets)), second)
+    assert start_inside(asking(plan, appointment_at=written(AUTUMN, "01:30 S", offsets)), second) is not None
+    assert start_inside(asking(plan, appointment_at=written(AUTUMN, "01:30 D", offsets)), second) is None
 
 
 @in_the_first_zone

@@ -18,9 +18,9 @@ from dealer_agent.leads.visit_times import (
     appointment_reply,
     bookable_span,
     choose_time,
-    fits_inside,
     quarters_of,
     requested_times,
+    start_inside,
 )
 from dealer_agent.protocol.requests import VISIT_KIND_OF, AppointmentType
 from dealer_agent.protocol.responses import AppointmentReply, TimeSlot
@@ -195,9 +195,9 @@ def test_an_appraisal_fits_a_visit_in_which_its_time_lies_or_that_its_window_ove
     members: dict[str, Any], fits: bool
 ) -> None:
     asked = asking(PLAN, **members)
-    assert fits_inside(asked, SLOT) == fits
+    assert (start_inside(asked, SLOT) is not None) == fits
     # As it comes out of the database.
-    assert fits_inside(asked, Slot(SLOT.start.astimezone(UTC), SLOT.end.astimezone(UTC))) == fits
+    assert (start_inside(asked, Slot(SLOT.start.astimezone(UTC), SLOT.end.astimezone(UTC))) is not None) == fits
 
 
 EXTREMES = [
@@ -243,4 +243,4 @@ def test_no_timestamp_that_a_request_may_hold_raises(
         assert len(outcome.proposed) == (3 if outcome.confirmed is None else 0)
         assert appointment_reply(outcome, asked, "01TEST").status in ("confirmed", "proposed")
         assert bookable_span(asked, plan, NOW)
-        fits_inside(asked, SLOT)
+        start_inside(asked, SLOT)

@@ -126,7 +126,6 @@ def a_plan(chance: Random) -> VisitPlan:
     closed = [(day + number * DAY).date() for day in DAYS for number in range(5)]
     days_off = chance.sample(closed, 2) if chance.random() < 0.3 else []
     return VisitPlan(
-        kind="test_drive",
         zone=chance.choice(ZONES),
         hours=hours_of(week, dict.fromkeys(days_off, ())),
         duration=minutes(60),

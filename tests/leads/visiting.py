@@ -66,7 +66,6 @@ def plan_of(
 ) -> VisitPlan:
     """Test drives, every day from nine to eight, unless told otherwise. Minutes."""
     return VisitPlan(
-        kind="test_drive",
         zone=zone,
         hours=hours_of(week() if open_on is None else open_on, {date.fromisoformat(day): () for day in closed}),
         duration=minutes(duration),

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
+from sqlalchemy import text
 from tests.logs import captured_logs
 from tests.skills.intake_setup import IntakeSetup
 from tests.skills.sample_dealers import a_lead, consent, customer
@@ -19,7 +20,7 @@ from dealer_agent.leads.spreadsheet import cells
 from dealer_agent.protocol.errors import IdempotencyConflict, InvalidConsent
 from dealer_agent.storage.clock import confirm_clock
 from dealer_agent.storage.leads.lead_record import lead_details
-from dealer_agent.storage.privacy.erasure import PurgeCounts, purge
+from dealer_agent.storage.privacy.erasure import purge
 
 NOW = datetime(2026, 3, 2, 15, 0, tzinfo=UTC)
 PROFILE = Profile(
@@ -30,10 +31,10 @@ PROFILE = Profile(
 )
 
 
-def purged(at: IntakeSetup, now: datetime) -> PurgeCounts:
+def purged(at: IntakeSetup, now: datetime) -> None:
     write_at(now, at.store, "ridgeline", confirm_clock)
     before = now - timedelta(days=90)
-    return purge(at.store, "ridgeline", refusals_before=before, accesses_before=before, counts_before=before, now=now)
+    purge(at.store, "ridgeline", refusals_before=before, accesses_before=before, counts_before=before, now=now)
 
 
 @pytest.mark.both_databases
@@ -153,4 +154,8 @@ def test_a_refusal_that_is_stored_is_not_logged(new_intake: Callable[[Profile], 
         at.intake.note_refused("INVALID_CONSENT", NOW)
         at.writer.close()
     assert lines == []
-    assert purged(at, NOW + timedelta(days=91)).refusals == 1
+    with at.store.read("ridgeline") as tx:
+        assert tx.connection.execute(text("SELECT count(*) FROM refusals")).scalar() == 1
+    purged(at, NOW + timedelta(days=91))
+    with at.store.read("ridgeline") as tx:
+        assert tx.connection.execute(text("SELECT count(*) FROM refusals")).scalar() == 0

@@ -1,19 +1,19 @@
 """Made-up units and leads."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any, NamedTuple
 
 from msgspec import UNSET
+from tests.storage.calls import at_time
 
 from dealer_agent.dealers.profile import DealerRooftop, Profile
 from dealer_agent.encryption import Cipher, Keyring
 from dealer_agent.inventory.listing import Unit
 from dealer_agent.leads.consent_events import ConsentRecord
 from dealer_agent.leads.records import LeadRecord
-from dealer_agent.storage.leads.idempotency import IdempotencyRecord, record_idempotency
+from dealer_agent.storage.leads.idempotency import record_idempotency
 from dealer_agent.storage.leads.stored_leads import record_lead
 from dealer_agent.storage.stock.reading import GoneUnit, LiveUnit, Stock, read_stock
 from dealer_agent.storage.stock.stock_import import ImportOutcome, ImportRow, apply_import
@@ -96,12 +96,13 @@ def consent(received_at: datetime = MONDAY, **more: Any) -> ConsentRecord:
     return ConsentRecord(**(values | more))
 
 
-def first_answer(
-    key: str, at: datetime = MONDAY, scope: str = "token", reply: bytes = b"{}", lead_id: str | None = None
-) -> IdempotencyRecord:
-    return IdempotencyRecord(
-        scope=scope, key=key, payload_hash=sha256(b"payload").digest(), reply=reply, at=at, lead_id=lead_id
-    )
+def first_answer(key: str, at: datetime = MONDAY, scope: str = "token", reply: bytes = b"{}") -> Callable[..., None]:
+    """A job that stores the response for a key, which may be that of a lead."""
+
+    def job(tx: Transaction, lead_id: str | None = None) -> None:
+        record_idempotency(at_time(tx, at), scope, key, sha256(b"payload").digest(), reply, lead_id)
+
+    return job
 
 
 def storing(
@@ -109,7 +110,7 @@ def storing(
     received_at: datetime = MONDAY,
     contacts: Sequence[str] = ("sam@example.com",),
     vehicle_key: str | None = None,
-    idempotency: IdempotencyRecord | None = None,
+    idempotency: Callable[..., None] | None = None,
 ) -> Callable[[Transaction], str]:
     """A job that stores a lead and returns its id."""
 
@@ -117,7 +118,7 @@ def storing(
         first = lead(lead_id, received_at)
         record_lead(tx, first, consent(received_at), contacts=contacts, vehicle_key=vehicle_key)
         if idempotency is not None:
-            record_idempotency(tx, replace(idempotency, lead_id=lead_id))
+            idempotency(tx, lead_id)
         return lead_id
 
     return job

@@ -11,7 +11,6 @@ from tests.storage.samples import DEALER, MONDAY, first_answer, import_rows, row
 
 from dealer_agent.storage.clock import BACKWARD, FORWARD, clock_problem, confirm_clock, trust_clock
 from dealer_agent.storage.errors import ClockUnreliable
-from dealer_agent.storage.leads.idempotency import record_idempotency
 from dealer_agent.storage.leads.lead_writer import LeadWriter
 from dealer_agent.storage.leads.stored_leads import record_refusal
 from dealer_agent.storage.privacy.accesses import log_access
@@ -47,7 +46,7 @@ def counts(store: Store) -> list[int]:
 def filled(store: Store, writer: LeadWriter) -> Store:
     """A store in which the newest row is from MONDAY."""
     writer.submit(DEALER, storing("L1")).result(60)
-    writer.submit(DEALER, lambda tx: record_idempotency(tx, first_answer("key"))).result(60)
+    writer.submit(DEALER, first_answer("key")).result(60)
     writer.submit(DEALER, lambda tx: record_refusal(at_time(tx, MONDAY), "INVALID_CONSENT")).result(60)
     lock_at(MONDAY, store, DEALER, log_access, "Alex", "leads list", leads=1)
     return store

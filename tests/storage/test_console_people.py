@@ -15,7 +15,6 @@ from dealer_agent.storage.transaction import Transaction
 
 pytestmark = pytest.mark.outside_protocol("console")
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
-IDLE = timedelta(hours=12)
 OWNER = "*"
 
 
@@ -90,21 +89,21 @@ def test_a_newer_invitation_replaces_the_older_one(store: Store, sam: Person) ->
 @sqlite_first()
 def test_a_session_ends_after_twelve_hours_without_use(store: Store, sam: Person) -> None:
     with store.write(OWNER, NOW) as tx:
-        sign_ins.start_session(tx, sam.person_id, b"hash", address="", browser="", proved=True, idle=IDLE)
+        sign_ins.start_session(tx, sam.person_id, b"hash", address="", browser="", proved=True)
     for hours, is_there in ((11.9, True), (12.1, False)):
         with store.read(OWNER, NOW + timedelta(hours=hours)) as tx:
-            assert (sign_ins.find_session(tx, b"hash", IDLE) is not None) == is_there
+            assert (sign_ins.find_session(tx, b"hash") is not None) == is_there
 
 
 def test_a_removed_person_leaves_nothing(store: Store, sam: Person) -> None:
     with store.write(OWNER, NOW) as tx:
         sign_ins.add_passkey(tx, sam.person_id, b"id", b"key", 0, "Phone")
-        sign_ins.start_session(tx, sam.person_id, b"hash", address="", browser="", proved=True, idle=IDLE)
+        sign_ins.start_session(tx, sam.person_id, b"hash", address="", browser="", proved=True)
         sign_ins.add_invitation(tx, b"token", invitation(sam))
         people.remove_members(tx, "north")
         assert people.find_person(tx, sam.person_id) is None
         assert sign_ins.find_passkey(tx, b"id") is None
-        assert sign_ins.find_session(tx, b"hash", IDLE) is None
+        assert sign_ins.find_session(tx, b"hash") is None
         assert sign_ins.find_invitation(tx, b"token") is None
         assert people.memberships_of(tx, sam.person_id) == []
 

@@ -20,7 +20,7 @@ from dealer_agent.storage.columns import is_sealed
 from dealer_agent.storage.deliveries.notices import withdraw
 from dealer_agent.storage.deliveries.outbox import claim, enqueue, list_deliveries, reschedule, retry_deliveries
 from dealer_agent.storage.deliveries.sent_deliveries import StoredDocument, renew
-from dealer_agent.storage.leads.idempotency import find_idempotent, record_idempotency
+from dealer_agent.storage.leads.idempotency import find_idempotent
 from dealer_agent.storage.leads.lead_writer import LeadWriter
 from dealer_agent.storage.leads.notes import add_note, notes_of
 from dealer_agent.storage.leads.persons import find_duplicate, find_leads_of
@@ -72,8 +72,8 @@ def known(person: str, lead_id: str, at: datetime = MONDAY) -> Callable[[Transac
         add_note(at_time(tx, at), lead_id, f"{name} wants {message}", by="alex@example.com")
         record_consent(tx, lead_id, consent(at, consent_text=agreed_text, customer=customer))
         record_withdrawal_event(at_time(tx, at), lead_id, ["sms"], by="Alex", reason=f"{name} called")
-        reply = first_answer(lead_id, at, reply=f"Thank you, {name}".encode(), lead_id=lead_id)
-        record_idempotency(tx, reply)
+        reply = first_answer(lead_id, at, reply=f"Thank you, {name}".encode())
+        reply(tx, lead_id)
         for each in (
             visit("confirmed", at + HOUR),
             visit("confirmed", at + timedelta(days=2)),

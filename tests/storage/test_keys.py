@@ -30,7 +30,7 @@ from dealer_agent.encryption import Cipher, InvalidKeys, Keyring
 from dealer_agent.storage.columns import is_sealed
 from dealer_agent.storage.deliveries.notices import withdraw
 from dealer_agent.storage.errors import KeyMissing, StorageError, WrongKey
-from dealer_agent.storage.leads.idempotency import find_idempotent, record_idempotency
+from dealer_agent.storage.leads.idempotency import find_idempotent
 from dealer_agent.storage.leads.lead_writer import LeadWriter
 from dealer_agent.storage.leads.persons import find_duplicate, find_leads_of
 from dealer_agent.storage.leads.stored_leads import get_lead, record_contacts, record_lead
@@ -454,7 +454,7 @@ def test_whatever_keys_were_in_front_one_after_the_other_the_last_one_gets_it_al
         for turn, key in enumerate(keys):
             then = with_cipher(tx, vaults[key])
             record_lead(then, lead(f"L{turn}"), consent(), contacts=["email:sam"], vehicle_key=None)
-            record_idempotency(then, first_answer(str(turn)))
+            first_answer(str(turn))(then)
     with Store.open(database_url, vaults[keys[-1]]) as last:
         reencrypt_all(last, dealer_id, limit)
     with Store.open(database_url, Cipher(Keyring((ring[keys[-1]],)))) as alone, alone.read(dealer_id, MONDAY) as tx:

@@ -13,7 +13,7 @@ from tests.storage.samples import DEALER, MONDAY, TUESDAY, WEDNESDAY, consent, f
 from dealer_agent.leads.consent_events import ConsentEvent
 from dealer_agent.leads.records import StoredLead
 from dealer_agent.storage.errors import AlreadyStored
-from dealer_agent.storage.leads.idempotency import StoredResponse, find_idempotent, record_idempotency
+from dealer_agent.storage.leads.idempotency import find_idempotent
 from dealer_agent.storage.leads.lead_writer import LeadWriter
 from dealer_agent.storage.leads.persons import find_duplicate, find_leads_of
 from dealer_agent.storage.leads.stored_leads import (
@@ -102,7 +102,7 @@ def test_text_that_one_database_cannot_keep_is_replaced_on_both(store: Store, wr
         odd = lead("L1", source_agent="a\0b", vin="V\0")
         agreed = consent(source_agent="agent\0", purpose="to\0day")
         record_lead(tx, odd, agreed, contacts=["\0"], vehicle_key="\0" * 9000)
-        record_idempotency(tx, first_answer("k\0" * 64, scope="\0" * 9000))
+        first_answer("k\0" * 64, scope="\0" * 9000)(tx)
 
     stored(writer, job)
     found = kept(store, "L1")
@@ -244,7 +244,8 @@ def test_the_first_answer_to_a_key_is_found_byte_for_byte_for_30_days(writer: Le
     def look(now: Any, dealer: str = DEALER, scope: str = "token", key: str = "k") -> Any:
         return stored(writer, lambda tx: find_idempotent(at_time(of_dealer(tx, dealer), now), scope, key))[0]
 
-    assert look(MONDAY) == StoredResponse(sha256(b"payload").digest(), reply, MONDAY)
+    found = look(MONDAY)
+    assert (found.payload_hash, found.reply) == (sha256(b"payload").digest(), reply)
     assert look(MONDAY + timedelta(days=30)) is not None
     assert look(MONDAY + timedelta(days=30) + MOMENT) is None
     assert look(MONDAY, scope="other token") is None
@@ -256,7 +257,7 @@ def test_the_first_answer_to_a_key_is_found_byte_for_byte_for_30_days(writer: Le
 @sqlite_first()
 @pytest.mark.requirement("idempotency-30-days")
 def test_a_key_is_answered_once_in_30_days(store: Store, writer: LeadWriter) -> None:
-    stored(writer, lambda tx: record_idempotency(tx, first_answer("k", MONDAY, reply=b"first")))
+    stored(writer, first_answer("k", MONDAY, reply=b"first"))
     with pytest.raises(AlreadyStored):
         stored(writer, storing("L1", idempotency=first_answer("k", MONDAY + timedelta(days=30))))
     assert read(store, DEALER, get_lead, "L1") is None

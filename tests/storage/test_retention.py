@@ -16,19 +16,28 @@ from tests.storage.samples import DEALER, MONDAY, TUESDAY, first_answer, storing
 
 from dealer_agent.storage.clock import confirm_clock
 from dealer_agent.storage.columns import microseconds
-from dealer_agent.storage.leads.idempotency import record_idempotency
 from dealer_agent.storage.leads.lead_writer import LeadWriter
 from dealer_agent.storage.leads.stored_leads import record_refusal
 from dealer_agent.storage.privacy.accesses import list_accesses, log_access
-from dealer_agent.storage.privacy.erasure import MOST_ROWS, PurgeCounts, purge
+from dealer_agent.storage.privacy.erasure import MOST_ROWS, purge
 from dealer_agent.storage.store import Store
 
 DAY = timedelta(days=1)
 
 
-def purged(store: Store, now: datetime) -> PurgeCounts:
+KEYS = {"idempotency": "fingerprint", "refusals": "refusal_id", "accesses": "access_id"}
+
+
+def ids(store: Store) -> list[set[Any]]:
+    with store.read(DEALER) as tx:
+        return [set(tx.connection.execute(text(f"SELECT {key} FROM {table}")).scalars()) for table, key in KEYS.items()]
+
+
+def purged(store: Store, now: datetime) -> tuple[int, ...]:
+    """How many rows of KEYS a purge deletes."""
     write_at(now, store, DEALER, confirm_clock)
-    return purge(
+    before = ids(store)
+    purge(
         store,
         DEALER,
         refusals_before=now - 90 * DAY,
@@ -36,6 +45,7 @@ def purged(store: Store, now: datetime) -> PurgeCounts:
         counts_before=now - 730 * DAY,
         now=now,
     )
+    return tuple(len(had - has) for had, has in zip(before, ids(store), strict=True))
 
 
 def fill(store: Store, table: str, count: int, **more: Any) -> None:
@@ -86,9 +96,9 @@ def left(store: Store, table: str) -> int:
 @pytest.mark.requirement("retention")
 def test_old_answers_refusals_and_accesses_are_deleted_and_young_ones_kept(store: Store, writer: LeadWriter) -> None:
     for job in (
-        lambda tx: record_idempotency(tx, first_answer("old", MONDAY)),
-        lambda tx: record_idempotency(tx, first_answer("young", TUESDAY)),
-        lambda tx: record_idempotency(of_dealer(tx, "lakeside"), first_answer("another dealer's", MONDAY)),
+        first_answer("old", MONDAY),
+        first_answer("young", TUESDAY),
+        lambda tx: first_answer("another dealer's", MONDAY)(of_dealer(tx, "lakeside")),
         lambda tx: record_refusal(at_time(tx, MONDAY), "INVALID_CONSENT"),
         lambda tx: record_refusal(at_time(tx, MONDAY), "VEHICLE_NOT_FOUND"),
         lambda tx: record_refusal(at_time(tx, TUESDAY), "INVALID_CONSENT"),
@@ -120,7 +130,7 @@ def test_only_a_bounded_number_of_the_newest_refusals_is_kept(store: Store, monk
     retention = import_module("dealer_agent.storage.privacy.erasure")
     monkeypatch.setattr(retention, "READ_OLDEST_KEPT", retention.READ_OLDEST_KEPT.offset(None).offset(kept - 1))
     fill(store, "refusals", stored)
-    assert purged(store, TUESDAY).refusals == stored - kept
+    assert purged(store, TUESDAY) == (0, stored - kept, 0)
     with store.read(DEALER) as tx:
         oldest = tx.connection.execute(text("SELECT min(at) FROM refusals")).scalar()
     assert oldest == microseconds(MONDAY) + stored - kept, "`fill` adds a row for each microsecond after MONDAY"

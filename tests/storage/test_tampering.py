@@ -191,8 +191,7 @@ def test_old_entries_of_the_access_log_are_deleted_and_the_rest_is_still_a_chain
     early = read_at(LATER, filled, DEALER, heads)
     write_at(LATER, filled, DEALER, confirm_clock)
     before = MONDAY + timedelta(hours=3)
-    purged = purge(filled, DEALER, refusals_before=MONDAY, accesses_before=before, counts_before=before, now=LATER)
-    assert purged.accesses == 3
+    purge(filled, DEALER, refusals_before=MONDAY, accesses_before=before, counts_before=before, now=LATER)
     newest, *_ = read(filled, DEALER, list_accesses, 9)
     assert (newest.actor, newest.action) == (
         "dealer-agent",

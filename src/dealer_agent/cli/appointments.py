@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dealer_agent.cli.command import CommandTarget, command
-from dealer_agent.cli.customer_data import LeadIdArgument, OutOption, private_file, record_access
+from dealer_agent.cli.customer_data import LeadIdArgument, OutOption, record_access
 from dealer_agent.cli.open_dealer import CUSTOMERS
 from dealer_agent.cli.tables import Table
 from dealer_agent.cli.terminal import Cell, counted, err, fail, minute, out, pasted, plain
+from dealer_agent.encryption.private_files import replaced_file
 from dealer_agent.leads.records import VisitRecord
 from dealer_agent.leads.statuses import CANCELLED, CONFIRMED
 from dealer_agent.open_installation import OpenDealer
@@ -70,7 +71,7 @@ def calendar(
     if file is None:
         typer.echo(document, nl=False)
     else:
-        with private_file(file) as opened:
+        with replaced_file(file) as opened:
             opened.write(document)
         out.print(f"{counted(len(booked), 'visit')} written to {file}")
 

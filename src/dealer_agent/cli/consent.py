@@ -17,7 +17,6 @@ from dealer_agent.cli.customer_data import (
     actor,
     contact_point,
     person_of,
-    private_file,
     read_lead,
     record_access,
     require_leads,
@@ -26,6 +25,7 @@ from dealer_agent.cli.customer_data import (
 from dealer_agent.cli.open_dealer import CUSTOMERS, DEALER, FOLDER, DealerFolder, open_dealer
 from dealer_agent.cli.tables import Table
 from dealer_agent.cli.terminal import counted, fail, local, out
+from dealer_agent.encryption.private_files import replaced_file
 from dealer_agent.leads.consent import channels_of
 from dealer_agent.open_installation import OpenDealer
 from dealer_agent.operations.lead_documents import allowed_text, event_document
@@ -142,7 +142,7 @@ def export(dealer: OpenDealer, contact: ContactArgument, file: Annotated[Path, P
     with dealer.read() as tx:
         lead_ids = _leads(tx, contact)
     record_access(dealer, "consent export", leads=len(lead_ids))
-    with dealer.read() as tx, private_file(file) as opened:
+    with dealer.read() as tx, replaced_file(file) as opened:
         evidence = evidence_of(tx, lead_ids)
         for line in evidence.lines:
             opened.write(line + b"\n")

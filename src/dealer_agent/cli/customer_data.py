@@ -2,12 +2,9 @@
 
 import os
 import pwd
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
-from secrets import token_hex
-from typing import Annotated, Any, BinaryIO
+from typing import Annotated, Any
 
 import typer
 
@@ -15,7 +12,6 @@ from dealer_agent.cli.command import command, newest
 from dealer_agent.cli.open_dealer import DEALER
 from dealer_agent.cli.tables import Table
 from dealer_agent.cli.terminal import fail, limited, local, moment, section
-from dealer_agent.encryption.private_files import new_private_file
 from dealer_agent.leads.consent_events import ConsentEvent
 from dealer_agent.leads.received_lead import EMAIL_PREFIX, PHONE_PREFIX
 from dealer_agent.leads.records import LeadDetails, StoredLead
@@ -196,18 +192,3 @@ PRIVATE_FILE = typer.Option(
 )
 OutOption = Annotated[Path | None, PRIVATE_FILE]
 """The file for the result. Without the option, the command writes to the output."""
-
-
-@contextmanager
-def private_file(path: Path) -> Iterator[BinaryIO]:
-    """A file with mode 0600 to write in a `with` block. At the block's end it atomically replaces an older file.
-
-    If the block fails, the older file stays. Raises OSError.
-    """
-    temporary = path.with_name(f".{path.name}.{token_hex(8)}")
-    try:
-        with new_private_file(temporary) as file:
-            yield file
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

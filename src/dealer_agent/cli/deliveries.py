@@ -126,7 +126,7 @@ def send_again(
     with dealer.lock() as tx:
         if channel is not None and get_delivery(tx, sent_id) is not None:
             raise typer.BadParameter("give --channel only with a lead")
-        _, new_ids = resend(tx, sent_id, channel=channel)
+        new_ids = resend(tx, sent_id, channel=channel)
     for delivery_id in new_ids:
         out.print(f"Delivery {delivery_id} is sent as soon as the service runs.")
     return {"deliveries": new_ids}

@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
-from dealer_agent.cli.customer_data import OutOption, day_option, private_file, record_access
+from dealer_agent.cli.customer_data import OutOption, day_option, record_access
 from dealer_agent.cli.terminal import counted, err, fail, progress
+from dealer_agent.encryption.private_files import replaced_file
 from dealer_agent.leads.lead_view import LeadView
 from dealer_agent.open_installation import OpenDealer
 from dealer_agent.operations.lead_export import WRITERS, Format, choose_leads, views_of, write_file
@@ -40,7 +41,7 @@ def export(
     record_access(dealer, f"leads export --format {file_format}", leads=len(chosen))
     # On a terminal the leads themselves show the progress.
     views = _views(dealer, chosen, quiet=file is None and sys.stdout.isatty())
-    with nullcontext(sys.stdout.buffer) if file is None else private_file(file) as document:
+    with nullcontext(sys.stdout.buffer) if file is None else replaced_file(file) as document:
         if file is None:
             WRITERS[file_format](views, document)
         else:

@@ -30,7 +30,6 @@ from dealer_agent.console.credentials import Credentials, Origin
 from dealer_agent.console.rendering import render
 from dealer_agent.console.requests import (
     HTML,
-    IDLE,
     ConsoleRequest,
     DroppedFile,
     RaisedResponse,
@@ -276,7 +275,7 @@ class Console:
             return
         opened = self.opened
         with opened.store.read(opened.owner, request.now) as tx:
-            session = find_session(tx, request.session_hash, IDLE)
+            session = find_session(tx, request.session_hash)
             if session is None:
                 return
             request.session, request.person = session, find_person(tx, session.person_id)

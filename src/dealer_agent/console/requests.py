@@ -22,8 +22,6 @@ from dealer_agent.storage.privacy.accesses import log_access
 if TYPE_CHECKING:
     from dealer_agent.console.console import Console
 
-IDLE = timedelta(hours=12)
-"""A session ends when nobody has used it for so long."""
 PROVED_FOR = timedelta(minutes=5)
 """How long a proof of who somebody is serves for acts that ask for it again."""
 HTML = "text/html; charset=utf-8"

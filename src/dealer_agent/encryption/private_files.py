@@ -5,6 +5,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from secrets import token_hex
 from typing import BinaryIO
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
@@ -35,6 +36,21 @@ def new_private_file(path: Path) -> Iterator[BinaryIO]:
         yield file
         file.flush()
         os.fsync(file.fileno())
+
+
+@contextmanager
+def replaced_file(path: Path) -> Iterator[BinaryIO]:
+    """A new file with mode 0600, to write in a `with` block. At the block's end it replaces an older file at once.
+
+    A reader finds the older file or the whole new one. If the block fails, the older file stays. Raises OSError.
+    """
+    temporary = path.with_name(f".{path.name}.{token_hex(8)}")
+    try:
+        with new_private_file(temporary) as file:
+            yield file
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def sync_folder(folder: Path) -> None:

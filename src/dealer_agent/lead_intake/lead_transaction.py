@@ -144,16 +144,10 @@ class LeadTransaction:
             content = _StoredAnswer(without_a_time=lead_id, has_secret="lead_secret" in answer.details)
         else:
             return answer
-        record = idempotency.IdempotencyRecord(
-            scope=self.lead.key_scope,
-            key=key,
-            payload_hash=hashed,
-            reply=msgspec.json.encode(content),
-            at=self.tx.now,
-            lead_id=lead_id,
-        )
-        store_response = idempotency.record_idempotency if first is None else idempotency.replace_idempotency
-        store_response(self.tx, record)
+        if first is not None:
+            idempotency.delete_idempotency(self.tx, self.lead.key_scope, key)
+        reply = msgspec.json.encode(content)
+        idempotency.record_idempotency(self.tx, self.lead.key_scope, key, hashed, reply, lead_id)
         return answer
 
     def _book_again(self, lead_id: str, *, has_secret: bool) -> tuple[str, Result]:

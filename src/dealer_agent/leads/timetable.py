@@ -37,7 +37,7 @@ class Timetable:
             for rooftop in profile.rooftops
         }
         self._plans = {
-            (rooftop.name, kind): self._plan(rooftop, kind, rules)
+            (rooftop.name, kind): self._plan(rooftop, rules)
             for rooftop in profile.rooftops
             for kind, rules in rooftop.visits.items()
         }
@@ -87,12 +87,11 @@ class Timetable:
         known = self._hours[rooftop.name]
         return known.get(department) or known.get(DEFAULT_DEPARTMENT)
 
-    def _plan(self, rooftop: DealerRooftop, kind: VisitKind, rules: VisitRules) -> VisitPlan:
+    def _plan(self, rooftop: DealerRooftop, rules: VisitRules) -> VisitPlan:
         """The plan of one kind of visit: the rules of the settings, and the department's hours without closed dates."""
         hours = self._hours[rooftop.name][rules.hours]
         closed = {read_date(day): () for day in rules.closed_dates}
         return VisitPlan(
-            kind=kind,
             zone=rooftop.timezone,
             hours=replace(hours, dates={**hours.dates, **closed}).on,
             duration=timedelta(minutes=rules.duration_minutes),

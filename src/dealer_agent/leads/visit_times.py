@@ -26,7 +26,7 @@ from dealer_agent.leads.local_time import (
     with_offset,
 )
 from dealer_agent.leads.statuses import CONFIRMED, PROPOSED, REJECTED
-from dealer_agent.protocol.requests import Appointment, VisitKind
+from dealer_agent.protocol.requests import Appointment
 from dealer_agent.protocol.responses import AppointmentReply, TimeSlot
 
 QUARTER = timedelta(minutes=15)
@@ -56,7 +56,6 @@ class VisitPlan:
     may overlap.
     """
 
-    kind: VisitKind
     zone: str
     hours: Hours
     duration: timedelta
@@ -181,12 +180,15 @@ def appointment_reply(choice: TimeChoice, asked: RequestedTimes, appointment_id:
     )
 
 
-def fits_inside(asked: RequestedTimes, existing: Slot) -> bool:
-    """Whether a visit can be part of a booked one: its time is inside, or one of its windows overlaps it."""
+def start_inside(asked: RequestedTimes, existing: Slot) -> datetime | None:
+    """The start of a visit as a part of a booked one: its time is inside, or the first window that overlaps it.
+
+    None if it cannot be a part.
+    """
     start, end = existing.start.astimezone(UTC), existing.end.astimezone(UTC)
     if asked.at is not None:
-        return start <= asked.at < end
-    return any(max(opens.astimezone(UTC), start) < min(ends.astimezone(UTC), end) for opens, ends in asked.windows)
+        return asked.at if start <= asked.at < end else None
+    return next((max(opens, start) for opens, ends in asked.windows if max(opens, start) < min(ends, end)), None)
 
 
 def _instant(text: str, zone: ZoneInfo | None) -> datetime:

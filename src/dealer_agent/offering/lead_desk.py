@@ -36,7 +36,7 @@ from dealer_agent.protocol.after_lead import (
 from dealer_agent.protocol.problems import Problem, validation_error
 from dealer_agent.protocol.responses import LeadStatus
 from dealer_agent.protocol.timestamps import parse_timestamp, utc_text
-from dealer_agent.storage.leads.idempotency import IdempotencyRecord, find_idempotent, record_idempotency
+from dealer_agent.storage.leads.idempotency import find_idempotent, record_idempotency
 from dealer_agent.storage.leads.stored_leads import append_to_lead, get_lead, read_facts
 from dealer_agent.storage.leads.visits import visits_of
 from dealer_agent.storage.store import Store
@@ -134,17 +134,7 @@ class LeadDesk:
             if done is not None:
                 append_to_lead(tx, request.lead_id, msgspec.json.encode(Addition(by_agent=done)))
             reply = self._state(tx, context, request.lead_id, (done or visit).appointment_id)
-            record_idempotency(
-                tx,
-                IdempotencyRecord(
-                    scope=scope,
-                    key=request.idempotency_key,
-                    payload_hash=content_hash,
-                    reply=reply,
-                    at=tx.now,
-                    lead_id=request.lead_id,
-                ),
-            )
+            record_idempotency(tx, scope, request.idempotency_key, content_hash, reply, request.lead_id)
             return reply
 
         return await self.intake.write_for_sender(write, caller, now, seconds)

@@ -12,6 +12,7 @@ from dealer_agent.config.channels import channel_secrets
 from dealer_agent.config.readiness import POINTS, missing_points
 from dealer_agent.encryption import EncryptionError
 from dealer_agent.open_installation import OpenInstallation
+from dealer_agent.operations import inside_checks, outside_checks
 from dealer_agent.operations.checks import (
     CHECK_SECONDS,
     CheckResult,
@@ -20,34 +21,6 @@ from dealer_agent.operations.checks import (
     Examined,
     local,
     run_checks,
-)
-from dealer_agent.operations.inside_checks import (
-    check_clock,
-    check_database,
-    check_deliveries,
-    check_disk,
-    check_feeds,
-    check_folder,
-    check_key_copy,
-    check_point,
-    check_proxy,
-    check_quarantine,
-    check_replicas,
-    check_settings,
-    check_the_keys,
-    check_time_zones,
-    check_tokens,
-    check_withdrawals,
-)
-from dealer_agent.operations.outside_checks import (
-    check_address,
-    check_channels,
-    check_installation_address,
-    check_issuers,
-    check_limit_store,
-    check_mail,
-    check_metrics,
-    check_sftp_server,
 )
 from dealer_agent.storage.database_url import database_url, is_sqlite
 from dealer_agent.storage.deliveries.outbox import list_deliveries
@@ -91,7 +64,7 @@ def examine(examined: Examined, *, public: bool = False, seconds: float = CHECK_
                 return
             examined.opened = Store.open(url, installation.cipher, many_dealers=many)
             closing.callback(examined.opened.close)
-            yield from check_database(examined.opened, many_dealers=many)
+            yield from inside_checks.check_database(examined.opened, many_dealers=many)
 
         results = run_checks([DoctorCheck("database", open_store)], seconds)
         if results[0].status == "problem":
@@ -169,36 +142,36 @@ def _problem_of(examined: Examined, dealer_id: str) -> tuple[str | None, bool]:
 
 CHECKS = (
     DoctorRow("dealers", "installation", _check_dealers),
-    DoctorRow("settings", "dealer", check_settings),
-    DoctorRow("time zones", "dealer", check_time_zones),
-    DoctorRow("keys", "both", check_the_keys),
-    DoctorRow("folder", "both", check_folder),
-    DoctorRow("disk", "both", check_disk),
-    DoctorRow("clock", "both", check_clock),
-    DoctorRow("replicas", "both", check_replicas),
-    DoctorRow("feeds", "dealer", check_feeds),
-    DoctorRow("deliveries", "dealer", check_deliveries),
-    DoctorRow("quarantine", "dealer", check_quarantine),
-    DoctorRow("withdrawals", "dealer", check_withdrawals),
-    DoctorRow("tokens", "dealer", check_tokens),
-    DoctorRow("issuers", "dealer", check_issuers),
-    DoctorRow("mail", "both", check_mail),
-    DoctorRow("channels", "dealer", check_channels),
-    DoctorRow("public address", "dealer", check_address),
-    DoctorRow("public address", "installation", check_installation_address),
-    DoctorRow("rate limits", "both", check_limit_store),
-    DoctorRow("sftp server", "both", check_sftp_server),
-    DoctorRow("metrics", "both", check_metrics),
-    DoctorRow("proxy", "both", check_proxy),
+    DoctorRow("settings", "dealer", inside_checks.check_settings),
+    DoctorRow("time zones", "dealer", inside_checks.check_time_zones),
+    DoctorRow("keys", "both", inside_checks.check_the_keys),
+    DoctorRow("folder", "both", inside_checks.check_folder),
+    DoctorRow("disk", "both", inside_checks.check_disk),
+    DoctorRow("clock", "both", inside_checks.check_clock),
+    DoctorRow("replicas", "both", inside_checks.check_replicas),
+    DoctorRow("feeds", "dealer", inside_checks.check_feeds),
+    DoctorRow("deliveries", "dealer", inside_checks.check_deliveries),
+    DoctorRow("quarantine", "dealer", inside_checks.check_quarantine),
+    DoctorRow("withdrawals", "dealer", inside_checks.check_withdrawals),
+    DoctorRow("tokens", "dealer", inside_checks.check_tokens),
+    DoctorRow("issuers", "dealer", outside_checks.check_issuers),
+    DoctorRow("mail", "both", outside_checks.check_mail),
+    DoctorRow("channels", "dealer", outside_checks.check_channels),
+    DoctorRow("public address", "dealer", outside_checks.check_address),
+    DoctorRow("public address", "installation", outside_checks.check_installation_address),
+    DoctorRow("rate limits", "both", outside_checks.check_limit_store),
+    DoctorRow("sftp server", "both", outside_checks.check_sftp_server),
+    DoctorRow("metrics", "both", outside_checks.check_metrics),
+    DoctorRow("proxy", "both", inside_checks.check_proxy),
 )
 """All checks but that of the database, in the order of the report."""
 
 PUBLIC_CHECKS = (
     DoctorRow("dealers", "installation", _check_open),
-    *(DoctorRow(point.name, "dealer", partial(check_point, point)) for point in POINTS),
-    DoctorRow("proxy seen", "both", check_proxy),
-    DoctorRow("key copy", "both", check_key_copy),
-    DoctorRow("public address", "dealer", check_address),
-    DoctorRow("public address", "installation", check_installation_address),
+    *(DoctorRow(point.name, "dealer", partial(inside_checks.check_point, point)) for point in POINTS),
+    DoctorRow("proxy seen", "both", inside_checks.check_proxy),
+    DoctorRow("key copy", "both", inside_checks.check_key_copy),
+    DoctorRow("public address", "dealer", outside_checks.check_address),
+    DoctorRow("public address", "installation", outside_checks.check_installation_address),
 )
 """The list before going live, with `--public`."""

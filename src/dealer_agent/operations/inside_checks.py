@@ -223,12 +223,10 @@ def check_key_copy(examined: Examined) -> Iterator[DoctorFinding]:
     key_id = examined.installation.cipher.keyring.active
     if key_id in copies:
         yield DoctorFinding("ok", f"a copy of {key_id} is known")
-    elif key_id in uses:
-        advice = "keep a copy away from the backups, then type dealer-agent keys confirm-copy"
-        yield DoctorFinding("problem", f"no copy of {key_id} is known", advice)
     else:
-        advice = "start the service once, keep a copy away from the backups, then type dealer-agent keys confirm-copy"
-        yield DoctorFinding("problem", f"no copy of {key_id} is known", advice)
+        advice = "keep a copy away from the backups, then type dealer-agent keys confirm-copy"
+        first = "" if key_id in uses else "start the service once, "
+        yield DoctorFinding("problem", f"no copy of {key_id} is known", first + advice)
 
 
 def _without_keys(examined: Examined) -> tuple[str, str]:

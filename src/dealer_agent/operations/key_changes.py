@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE, KeyFile, from
 from dealer_agent.encryption import Cipher
 from dealer_agent.open_installation import owner_of
 from dealer_agent.operations import OperationError
-from dealer_agent.privacy.key_rotation import KeyRotation, KeyTable, changeable_key_file
+from dealer_agent.privacy.key_rotation import KeyRotation, KeyTable, changeable_key_file, rotation_of_dealer
 from dealer_agent.storage.errors import DatabaseUnreachable, SchemaOutdated
 from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.privacy.keys import KeyUse, key_uses
@@ -46,10 +47,8 @@ def rotations_of(settings: Settings, store: Store, on_progress: OnProgress) -> l
     if settings.installation is None:
         # The folder of one dealer is its own installation: there is one set of keys.
         return [rotation_of_installation(installation_of(settings, os.environ), store, on_progress)]
-    dealer_id, days, folder = settings.dealer.id, settings.dealer.privacy.rotate_keys_days, settings.folder
-    table, cipher = KeyTable(store, dealer_id, folder), store.check_keys(dealer_id)
     return [
-        KeyRotation(store, cipher, dealer_id, table, days, on_progress=on_progress),
+        replace(rotation_of_dealer(settings, store), on_progress=on_progress),
         rotation_of_installation(load_installation(settings.installation, os.environ), store, on_progress),
     ]
 

@@ -3,8 +3,6 @@
 The caller holds the dealer's lock.
 """
 
-from typing import NamedTuple
-
 from dealer_agent.correctable import NotPossible
 from dealer_agent.storage.deliveries.outbox import DeliveryRecord, get_delivery, retry_deliveries
 from dealer_agent.storage.deliveries.sent_deliveries import send_again as resend
@@ -14,13 +12,6 @@ from dealer_agent.storage.transaction import Transaction
 
 class NotSentAgain(NotPossible):
     """Nothing is sent again. The message says why, and what to do."""
-
-
-class SentAgain(NamedTuple):
-    """The lead that is sent again, and the ids of its new deliveries."""
-
-    lead_id: str
-    delivery_ids: list[str]
 
 
 def find_delivery(tx: Transaction, delivery_id: str) -> DeliveryRecord:
@@ -43,10 +34,11 @@ def retry(tx: Transaction, delivery_id: str) -> int:
     return retry_deliveries(tx, delivery_id=delivery_id)
 
 
-def send_again(tx: Transaction, sent_id: str, *, channel: str | None = None) -> SentAgain:
+def send_again(tx: Transaction, sent_id: str, *, channel: str | None = None) -> list[str]:
     """Sends one delivery again, or a lead to every channel that has it, as a resend with a new delivery id.
 
-    `sent_id` is the id of either. `channel` chooses one of the channels of a lead. Raises NotSentAgain.
+    `sent_id` is the id of either. `channel` chooses one of the channels of a lead. Returns the ids of the new
+    deliveries. Raises NotSentAgain.
     """
     record = get_delivery(tx, sent_id)
     lead_id = sent_id if record is None else record.lead_id
@@ -66,4 +58,4 @@ def send_again(tx: Transaction, sent_id: str, *, channel: str | None = None) -> 
             f"Nothing of {sent_id} can be sent again: it was sent to no CRM, and to nobody under notify",
             ". dealer-agent deliveries retry sends what waits or is undeliverable",
         )
-    return SentAgain(lead_id, new_ids)
+    return new_ids

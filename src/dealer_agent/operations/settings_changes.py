@@ -18,7 +18,7 @@ from dealer_agent.config import Settings
 from dealer_agent.config.installation import Installation
 from dealer_agent.config.loading import FILE_NAME, read_dealer_file, read_text
 from dealer_agent.config.settings_problems import SettingsError
-from dealer_agent.encryption.private_files import new_private_file, sync_folder
+from dealer_agent.encryption.private_files import new_private_file, replaced_file, sync_folder
 from dealer_agent.open_installation import OpenInstallation, open_for_changes
 from dealer_agent.storage.errors import SettingsConflict
 from dealer_agent.storage.installation.dealer_registry import (
@@ -180,12 +180,9 @@ class FileSettings:
     def _replace(self, text: str) -> None:
         """Replaces the file at once: a process that reads it meanwhile gets the old or the new text."""
         path = self.folder / FILE_NAME
-        made = path.with_name(f".{FILE_NAME}.{os.getpid()}")
-        made.unlink(missing_ok=True)
-        with new_private_file(made) as file:
+        with replaced_file(path) as file:
             file.write(text.encode())
-        made.chmod(path.stat().st_mode & 0o777)
-        made.replace(path)
+            os.fchmod(file.fileno(), path.stat().st_mode & 0o777)
         sync_folder(self.folder)
 
 

@@ -69,7 +69,6 @@ class _Facts(Struct, frozen=True):
 
     vehicle_id: str
     vin: str | UnsetType = UNSET
-    stock: str | UnsetType = UNSET
     year: int | UnsetType = UNSET
     make: str | UnsetType = UNSET
     model: str | UnsetType = UNSET

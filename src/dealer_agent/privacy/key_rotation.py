@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from dealer_agent.config import Settings
 from dealer_agent.config.keys import KEY_FILE_NAME, KeyFile, changing, from_environment
 from dealer_agent.encryption import Cipher, Keyring, new_key
 from dealer_agent.jobs.loop import MAINTENANCE_SECONDS, JobResult, Kind, maintenance_period
@@ -65,6 +66,7 @@ class KeyTable:
 
     def changing(self) -> AbstractContextManager[None]:
         """Keeps other processes of this machine from a rotation."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return changing(self.folder / KEY_FILE_NAME)
 
     def write(self, before: Keyring, keyring: Keyring) -> None:
@@ -340,12 +342,13 @@ class InstallationKeys:
 
     def of_dealer(self, dealer_id: str) -> KeyRotation:
         """The rotation of the keys of an installation's dealer. Raises StorageError and SettingsError."""
-        store, settings = self.opened.store, self.opened.settings_of(dealer_id)
-        folder = settings.folder
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        location = KeyTable(store, dealer_id, folder)
-        days = settings.dealer.privacy.rotate_keys_days
-        return KeyRotation(store, store.check_keys(dealer_id), dealer_id, location, days, wait=self.own.wait)
+        return replace(rotation_of_dealer(self.opened.settings_of(dealer_id), self.opened.store), wait=self.own.wait)
+
+
+def rotation_of_dealer(settings: Settings, store: Store) -> KeyRotation:
+    """The rotation of the keys of an installation's dealer. Raises StorageError."""
+    dealer_id, days = settings.dealer.id, settings.dealer.privacy.rotate_keys_days
+    return KeyRotation(store, store.check_keys(dealer_id), dealer_id, KeyTable(store, dealer_id, settings.folder), days)
 
 
 def wait_unless(stopped: threading.Event) -> Callable[[float], None]:

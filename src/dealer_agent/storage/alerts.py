@@ -213,8 +213,8 @@ def count_changes(tx: Transaction, since: datetime) -> int:
     return int(tx.execute(COUNT_CHANGES, {"from_time": since}).scalar_one())
 
 
-def add_message(tx: Transaction, message: NewMessage) -> str:
-    """Adds a message, with a job for each receiver. Returns its id."""
+def add_message(tx: Transaction, message: NewMessage) -> None:
+    """Adds a message, with a job for each receiver."""
     message_id = new_ulid()
     for receiver, document in message.documents.items():
         values = {
@@ -228,7 +228,6 @@ def add_message(tx: Transaction, message: NewMessage) -> str:
         }
         tx.execute(ADD_MESSAGE, values)
         add_jobs(tx, MESSAGE_KINDS[receiver], [message_id])
-    return message_id
 
 
 def waiting_document(tx: Transaction, message_id: str, receiver: Receiver) -> bytes | None:

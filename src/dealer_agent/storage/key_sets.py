@@ -39,7 +39,6 @@ class StoredKeySet(NamedTuple):
     source: str
     document: bytes | None
     version: int
-    tried_at: datetime | None
     fetched_at: datetime | None
     expires_at: datetime | None
     pinned_until: datetime | None

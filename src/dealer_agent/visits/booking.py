@@ -30,10 +30,10 @@ from dealer_agent.leads.visit_times import (
     appointment_reply,
     bookable_span,
     choose_time,
-    fits_inside,
     quarters_of,
     requested_times,
     slot_at,
+    start_inside,
 )
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.requests import VISIT_KIND_OF, Appointment, VisitKind
@@ -291,11 +291,8 @@ class VisitBooking:
                 continue
             plan = self.timetable.plan(rooftop, "trade_in")
             asked = None if plan is None else requested_times(request, plan)
-            around = Slot(drive.starts_at, drive.ends_at)
-            if asked is None or not fits_inside(asked, around):
-                continue
-            start = _start_within(asked, around)
-            if start >= self.tx.now:
+            start = None if asked is None else start_inside(asked, Slot(drive.starts_at, drive.ends_at))
+            if asked is not None and start is not None and start >= self.tx.now:
                 slot = slot_at(start, min(start + asked.duration, drive.ends_at), rooftop.timezone)
                 return VisitDecision(
                     kind="trade_in",
@@ -340,10 +337,3 @@ def find_unavailable(records: Iterable[VisitRecord], request: Appointment) -> Vi
     """The visit of this request that has no time and was not replaced."""
     unavailable = (record for record in records if record.status == UNAVAILABLE)
     return next((record for record in unavailable if record.read_request() == request), None)
-
-
-def _start_within(asked: RequestedTimes, around: Slot) -> datetime:
-    if asked.at is not None:
-        return asked.at
-    overlapping = (start for start, end in asked.windows if max(start, around.start) < min(end, around.end))
-    return max(next(overlapping), around.start)

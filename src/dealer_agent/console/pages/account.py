@@ -7,7 +7,7 @@ from starlette.responses import Response
 from dealer_agent.console.credentials import new_recovery_codes, qr_code
 from dealer_agent.console.pages.passkeys import go_json, json_response, passkey_answer, problem_json, prove
 from dealer_agent.console.rendering import markup
-from dealer_agent.console.requests import IDLE, ConsoleRequest, not_found, redirect, refuse
+from dealer_agent.console.requests import ConsoleRequest, not_found, redirect, refuse
 from dealer_agent.console.words import LAST_WAY, WRONG_CODE, WRONG_PASSKEY
 from dealer_agent.encryption.passwords import check_new_password, hash_password
 from dealer_agent.storage.console import people, sign_ins
@@ -20,7 +20,7 @@ def show(request: ConsoleRequest) -> Response:
     """How the person signs in, and their sessions."""
     with request.opened.store.read(request.opened.owner, request.now) as tx:
         passkeys = sign_ins.passkeys_of(tx, request.who.person_id)
-        sessions = sign_ins.sessions_of(tx, request.who.person_id, IDLE)
+        sessions = sign_ins.sessions_of(tx, request.who.person_id)
     named = [(urlsafe_b64encode(each.credential_id).decode(), each) for each in passkeys]
     left = request.who.recovery.count(b",") + 1 if request.who.recovery != people.NO_CODES else 0
     return request.page("account.html", passkeys=named, sessions=sessions, codes_left=left)

@@ -4,7 +4,7 @@ from starlette.responses import Response
 
 from dealer_agent.console.acts import ROLE_WORDS, ROLES
 from dealer_agent.console.invitations import Listed, Members
-from dealer_agent.console.requests import IDLE, ConsoleRequest, not_found, refuse
+from dealer_agent.console.requests import ConsoleRequest, not_found, refuse
 from dealer_agent.storage.console.sign_ins import ConsoleSession, sessions_of
 from dealer_agent.storage.console.sign_ins import end_session as end_stored
 from dealer_agent.storage.privacy.accesses import log_access
@@ -117,4 +117,4 @@ def _read(request: ConsoleRequest) -> tuple[Listed, list[ConsoleSession], bool]:
         if listed is None:
             not_found("There is no such person.")
         is_shared = members.is_shared(tx, listed.person.person_id)
-        return listed, [] if is_shared else sessions_of(tx, listed.person.person_id, IDLE), is_shared
+        return listed, [] if is_shared else sessions_of(tx, listed.person.person_id), is_shared

@@ -10,7 +10,7 @@ from dealer_agent.console.credentials import use_recovery_code
 from dealer_agent.console.invitations import accept
 from dealer_agent.console.pages.passkeys import go_json, json_response, passkey_answer, problem_json, prove
 from dealer_agent.console.rendering import STATIC, render, static
-from dealer_agent.console.requests import HTML, IDLE, ConsoleRequest, not_found, redirect, safe_next
+from dealer_agent.console.requests import HTML, ConsoleRequest, not_found, redirect, safe_next
 from dealer_agent.console.words import BAD_INVITATION, TOO_MANY, WRONG_PASSKEY, WRONG_SIGN_IN
 from dealer_agent.protocol.formats import normal_email
 from dealer_agent.server.tokens import hash_secret, new_token
@@ -155,15 +155,8 @@ def _start(tx: Transaction, request: ConsoleRequest, person_id: str, *, proved: 
     """
     secret = new_token()
     note_sign_in(tx, person_id)
-    start_session(
-        tx,
-        person_id,
-        secret.secret_hash,
-        address=request.address,
-        browser=request.browser,
-        proved=proved,
-        idle=IDLE,
-    )
+    session_hash = secret.secret_hash
+    start_session(tx, person_id, session_hash, address=request.address, browser=request.browser, proved=proved)
     set_cookie(request, secret.secret)
 
 

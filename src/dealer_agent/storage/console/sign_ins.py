@@ -16,6 +16,8 @@ from dealer_agent.storage.transaction import Transaction
 
 MOST_SESSIONS = 20
 """The most sessions of a person. A new one ends the one that was not used for the longest time."""
+IDLE = timedelta(hours=12)
+"""A session ends when nobody has used it for so long."""
 LONGEST_SESSION = timedelta(days=7)
 """A session ends at this age, however often it is used."""
 TOUCH_AFTER = timedelta(minutes=5)
@@ -175,27 +177,26 @@ def take_invitation(tx: Transaction, token_hash: bytes) -> Invitation | None:
 
 
 def start_session(
-    tx: Transaction, person_id: str, session_hash: bytes, *, address: str, browser: str, proved: bool, idle: timedelta
-) -> ConsoleSession:
-    """A new session of a person. Sessions that nobody used for `idle` are deleted. With `proved`, it is also proved."""
-    tx.execute(DELETE_IDLE, {"since": tx.now - idle})
-    for old in sessions_of(tx, person_id, idle)[MOST_SESSIONS - 1 :]:
+    tx: Transaction, person_id: str, session_hash: bytes, *, address: str, browser: str, proved: bool
+) -> None:
+    """Adds a session of a person. Sessions that nobody used for IDLE are deleted. With `proved`, it is also proved."""
+    tx.execute(DELETE_IDLE, {"since": tx.now - IDLE})
+    for old in sessions_of(tx, person_id)[MOST_SESSIONS - 1 :]:
         end_session(tx, person_id, old.session_id)
     proved_at = tx.now if proved else None
     session = ConsoleSession(session_hash, new_ulid(), person_id, address, browser, tx.now, tx.now, proved_at)
     tx.execute(ADD_SESSION, session._asdict())
-    return session
 
 
-def find_session(tx: Transaction, session_hash: bytes, idle: timedelta) -> ConsoleSession | None:
-    """The session with this hash, if it was used within `idle`."""
-    values = {"sought": session_hash, "since": tx.now - idle, "born_after": tx.now - LONGEST_SESSION}
+def find_session(tx: Transaction, session_hash: bytes) -> ConsoleSession | None:
+    """The session with this hash, if it was used within IDLE."""
+    values = {"sought": session_hash, "since": tx.now - IDLE, "born_after": tx.now - LONGEST_SESSION}
     return tx.find(ConsoleSession, FIND_SESSION, values)
 
 
-def sessions_of(tx: Transaction, person_id: str, idle: timedelta) -> list[ConsoleSession]:
-    """The sessions of a person that were used within `idle`, the last used one first."""
-    return [ConsoleSession(*row) for row in tx.execute(LIST_SESSIONS, {"of_person": person_id, "since": tx.now - idle})]
+def sessions_of(tx: Transaction, person_id: str) -> list[ConsoleSession]:
+    """The sessions of a person that were used within IDLE, the last used one first."""
+    return [ConsoleSession(*row) for row in tx.execute(LIST_SESSIONS, {"of_person": person_id, "since": tx.now - IDLE})]
 
 
 def touch_session(tx: Transaction, session_hash: bytes) -> None:

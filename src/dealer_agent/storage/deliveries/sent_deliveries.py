@@ -27,7 +27,7 @@ from dealer_agent.storage.deliveries.outbox import (
 from dealer_agent.storage.leads.persons import newest_leads_of
 from dealer_agent.storage.leads.prepared_statements import Prepared, Read, read_of_keys
 from dealer_agent.storage.schema import leads, outbox
-from dealer_agent.storage.statements import of_dealer, of_lead, of_leads
+from dealer_agent.storage.statements import of_dealer, of_leads
 from dealer_agent.storage.transaction import Transaction
 
 MOST_OF_LEAD = 1000
@@ -70,18 +70,16 @@ class DeliveryHistory(NamedTuple):
     superseded: bool = False
 
 
-READ_COPIES = select(outbox.c.rooftop, outbox.c.channel, outbox.c.state, outbox.c.delivery_id, outbox.c.lease).where(
-    of_lead(outbox), outbox.c.kind.in_(WHOLE_LEADS), or_(outbox.c.state == "sent", outbox.c.unknown > 0)
-)
-
 # The kinds are compared one by one: a Prepared has no expanding parameters.
 COPIES_OF_DEALER = select(
-    outbox.c.lead_id, outbox.c.rooftop, outbox.c.channel, outbox.c.delivery_id, outbox.c.state
+    *(outbox.c[name] for name in ("lead_id", "rooftop", "channel", "delivery_id", "state", "lease"))
 ).where(
     of_dealer(outbox),
     or_(*(outbox.c.kind == kind for kind in WHOLE_LEADS)),
     or_(outbox.c.state == "sent", outbox.c.unknown > 0),
 )
+
+READ_COPIES = COPIES_OF_DEALER.where(outbox.c.lead_id == bindparam("of_lead"))
 
 # Leads of anonymous callers have NULL: both databases compare two NULLs with IS NOT DISTINCT FROM.
 COUNT_MAILS_BEFORE = (

@@ -393,28 +393,24 @@ def damage(tx: Transaction) -> str | None:
 
 def copy_dealer(
     source: Store, target: Store, dealer_id: str, on_progress: Callable[[int], object] = lambda _: None
-) -> dict[str, int]:
-    """Copies stock, leads, tokens and all other data of a dealer, as of one moment. Returns the rows by table.
+) -> None:
+    """Copies stock, leads, tokens and all other data of a dealer, as of one moment.
 
     The target has no such data of the dealer. Each transaction writes at most MOST_COPIED rows, so after an error some
     are there. `on_progress` gets the number of rows after each transaction.
     """
-    copied: dict[str, int] = {}
     with target.read(dealer_id) as tx:
         before = read_revision(tx)
     with source.read(dealer_id) as reading:
         revision = read_revision(reading)
         for table in COPIED:
-            copied[table.name] = 0
             for rows in reading.execute(READS[table.name]).partitions():
                 values = [_values(table, row, before.stock) for row in rows]
                 with target.write(dealer_id) as writing:
                     writing.execute_each(insert(table), values)
-                copied[table.name] += len(values)
                 on_progress(len(values))
     with target.write(dealer_id) as writing:
         writing.execute(ADD_REVISION, {"stock_counter": revision.stock, "token_counter": revision.tokens})
-    return copied
 
 
 def _values(table: Table, row: Row[Any], stock_counter: int) -> Mapping[str, Any]:

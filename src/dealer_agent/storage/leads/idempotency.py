@@ -1,9 +1,8 @@
 """Stores the responses for idempotency keys (docs/protocol.md#idempotency)."""
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -19,32 +18,10 @@ from dealer_agent.storage.transaction import Transaction
 IDEMPOTENCY_KEPT = timedelta(days=30)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IdempotencyRecord:
-    """The response to store for an idempotency key. `scope` identifies its sender (`PreparedLead.key_scope`).
+class StoredResponse(Struct, array_like=True):
+    """What is stored, encrypted, for an idempotency key: the response, and the hash of the payload that it answered.
 
-    `reply` are the bytes of the response. Erasing the lead `lead_id` deletes them too.
-    """
-
-    scope: str
-    key: str
-    payload_hash: bytes
-    reply: bytes
-    at: datetime
-    lead_id: str | None = None
-
-
-class StoredResponse(NamedTuple):
-    """The response stored for an idempotency key, and the hash of the payload that it answered."""
-
-    payload_hash: bytes
-    reply: bytes
-    at: datetime
-
-
-class ResponseContent(Struct, array_like=True):
-    """The encrypted part of a stored response. `key_hash` is the unkeyed hash of the idempotency key
-    and its scope.
+    `key_hash` is the unkeyed hash of the idempotency key and its scope.
     """
 
     payload_hash: bytes
@@ -55,7 +32,7 @@ class ResponseContent(Struct, array_like=True):
 FINGERPRINT, REPLY = idempotency.c.fingerprint, idempotency.c.reply
 
 FIND_RESPONSE = Prepared(
-    select(idempotency.c.reply, idempotency.c.at).where(
+    select(idempotency.c.reply).where(
         of_dealer(idempotency, fingerprint="fingerprint"),
         idempotency.c.at >= bindparam("since"),
     )
@@ -83,43 +60,47 @@ def find_idempotent(tx: Transaction, scope: str, key: str) -> StoredResponse | N
     key_hash = _key_hash(scope, key)
     since = tx.now - IDEMPOTENCY_KEPT
     for fingerprint in tx.hashes(key_hash.hex(), FINGERPRINT):
-        for encrypted, at in FIND_RESPONSE.read(tx, {"fingerprint": fingerprint, "since": since}, [fingerprint]):
-            content = decrypted_response(tx, encrypted)
-            if content.key_hash != key_hash:
+        for (encrypted,) in FIND_RESPONSE.read(tx, {"fingerprint": fingerprint, "since": since}, [fingerprint]):
+            response = decrypted_response(tx, encrypted)
+            if response.key_hash != key_hash:
                 raise DecryptionFailed("idempotency", "reply", tx.dealer_id)
-            return StoredResponse(content.payload_hash, content.reply, at)
+            return response
     return None
 
 
-def record_idempotency(tx: Transaction, record: IdempotencyRecord) -> None:
-    """Stores the response for a key. Raises AlreadyStored if the key has one that is younger than 30 days."""
-    content = ResponseContent(record.payload_hash, record.reply, _key_hash(record.scope, record.key))
-    row = response_row(tx, content, record.at, record.lead_id) | {"since": record.at - IDEMPOTENCY_KEPT}
+def record_idempotency(
+    tx: Transaction, scope: str, key: str, payload_hash: bytes, reply: bytes, lead_id: str | None
+) -> None:
+    """Stores the response for a key. Raises AlreadyStored if the key has one that is younger than 30 days.
+
+    `scope` identifies the sender (`PreparedLead.key_scope`). Erasing the lead `lead_id` deletes the response too.
+    """
+    response = StoredResponse(payload_hash, reply, _key_hash(scope, key))
+    row = response_row(tx, response, tx.now, lead_id) | {"since": tx.now - IDEMPOTENCY_KEPT}
     STORE_RESPONSE.add(tx, row, keys=[row["fingerprint"]], conflict="this idempotency key has an answer")
 
 
-def replace_idempotency(tx: Transaction, record: IdempotencyRecord) -> None:
-    """Replaces the response that is stored for a key."""
-    for fingerprint in fingerprints_of(tx, record.scope, record.key):
+def delete_idempotency(tx: Transaction, scope: str, key: str) -> None:
+    """Deletes the response that is stored for a key."""
+    for fingerprint in fingerprints_of(tx, scope, key):
         DELETE_RESPONSE.write(tx, {"of_key": fingerprint})
-    record_idempotency(tx, record)
 
 
-def response_row(tx: Transaction, content: ResponseContent, at: datetime, lead_id: str | None) -> dict[str, Any]:
+def response_row(tx: Transaction, response: StoredResponse, at: datetime, lead_id: str | None) -> dict[str, Any]:
     """A row of `idempotency`."""
     # Encrypted before it is hashed, like a contact.
-    encrypted = tx.encrypt(msgspec.msgpack.encode(content), REPLY)
+    encrypted = tx.encrypt(msgspec.msgpack.encode(response), REPLY)
     return {
-        "fingerprint": tx.hash(content.key_hash.hex(), FINGERPRINT),
+        "fingerprint": tx.hash(response.key_hash.hex(), FINGERPRINT),
         "at": at,
         "lead_id": lead_id,
         "reply": encrypted,
     }
 
 
-def decrypted_response(tx: Transaction, encrypted: bytes) -> ResponseContent:
+def decrypted_response(tx: Transaction, encrypted: bytes) -> StoredResponse:
     """Decrypts a value of the column `reply`. Its encryption context names no row, because it has `key_hash`."""
-    return msgspec.msgpack.decode(tx.decrypt(encrypted, REPLY), type=ResponseContent)
+    return msgspec.msgpack.decode(tx.decrypt(encrypted, REPLY), type=StoredResponse)
 
 
 def _key_hash(scope: str, key: str) -> bytes:

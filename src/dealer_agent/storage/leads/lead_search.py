@@ -13,14 +13,14 @@ from typing import Literal, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Struct
-from sqlalchemy import bindparam, exists, func, literal_column, select
+from sqlalchemy import bindparam, exists, func, select
 
 from dealer_agent.leads.records import Addition, LeadRecord
-from dealer_agent.leads.statuses import WAITING, Mark
+from dealer_agent.leads.statuses import Mark
 from dealer_agent.protocol.requests import Customer, VehicleOfInterest
 from dealer_agent.storage.deliveries.outbox import State
 from dealer_agent.storage.leads.persons import find_leads_of
-from dealer_agent.storage.leads.stored_leads import IS_BEFORE, LIST_LEADS, LIST_QUARANTINED, leads_in
+from dealer_agent.storage.leads.stored_leads import IS_BEFORE, LIST_LEADS, LIST_QUARANTINED, WAITS, leads_in
 from dealer_agent.storage.schema import lead_events, leads, outbox
 from dealer_agent.storage.statements import of_dealer, of_leads, same_lead, shown_to_staff
 from dealer_agent.storage.transaction import Transaction
@@ -99,12 +99,7 @@ FIND_IN_STATE = (
     .limit(bindparam("most"))
 )
 
-# A literal: a partial index has the leads that wait.
-FIND_QUARANTINED = (
-    select(leads.c.lead_id)
-    .where(of_dealer(leads), leads.c.quarantine == literal_column(f"'{WAITING}'"))
-    .limit(bindparam("most"))
-)
+FIND_QUARANTINED = select(leads.c.lead_id).where(of_dealer(leads), WAITS).limit(bindparam("most"))
 
 _HAS_DELIVERY = exists().where(same_lead(outbox, leads), outbox.c.state == bindparam("state"))
 _OF_ROOFTOPS = leads.c.rooftop.in_(bindparam("rooftops", expanding=True))

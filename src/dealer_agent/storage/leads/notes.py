@@ -32,8 +32,8 @@ READ_NOTES = (
 )
 
 
-def add_note(tx: Transaction, lead_id: str, text: str, *, by: str) -> str:
-    """Adds a note to a lead whose customer is not erased. `by` is the person. Returns the note's id.
+def add_note(tx: Transaction, lead_id: str, text: str, *, by: str) -> None:
+    """Adds a note to a lead whose customer is not erased. `by` is the person.
 
     The caller holds the dealer's lock, and has checked the lead and the number of its notes.
     """
@@ -41,7 +41,6 @@ def add_note(tx: Transaction, lead_id: str, text: str, *, by: str) -> str:
     encrypted = tx.encrypt(text.encode(), lead_notes.c.text, note_id)
     row = {"note_id": note_id, "lead_id": lead_id, "at": tx.now, "written_by": by, "text": encrypted}
     tx.execute(ADD_NOTE, row)
-    return note_id
 
 
 def notes_of(tx: Transaction, lead_id: str) -> list[Note]:

@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, FromClause, Integer, and_, bindparam, case, func, literal_column, select, update
 
-from dealer_agent.leads.consent_events import WITHDRAWN, WITHDRAWN_ELSEWHERE
 from dealer_agent.leads.statuses import Mark
 from dealer_agent.storage.columns import UtcTime
+from dealer_agent.storage.privacy.withdrawals import IS_WITHDRAWAL
 from dealer_agent.storage.schema import consent_events, leads
 from dealer_agent.storage.statements import of_dealer, of_lead
 from dealer_agent.storage.transaction import Transaction
@@ -36,13 +36,7 @@ class AgentOutcomes(NamedTuple):
     year: Outcomes = Outcomes()
 
 
-_WITHDRAWN = select(consent_events.c.lead_id).where(
-    of_dealer(consent_events),
-    # Literals: a partial index has these events only.
-    consent_events.c.kind.in_(
-        bindparam("kinds", (WITHDRAWN, WITHDRAWN_ELSEWHERE), expanding=True, literal_execute=True)
-    ),
-)
+_WITHDRAWN = select(consent_events.c.lead_id).where(of_dealer(consent_events), IS_WITHDRAWAL)
 _newest = (
     select(leads.c.caller, leads.c.received_at, leads.c.lead_id, leads.c.mark, leads.c.bounced_at)
     .where(of_dealer(leads))
@@ -51,9 +45,8 @@ _newest = (
     .subquery()
 )
 _in_month = leads.c.received_at >= bindparam("month", type_=UtcTime)
-_bounced = leads.c.bounced_at.is_not(None)
 # A lead whose mark is NULL is not bad: NULL or false is NULL.
-_is_bad = leads.c.mark.in_(("wrong", "spam")) | _bounced
+_is_bad = leads.c.mark.in_(("wrong", "spam")) | leads.c.bounced_at.is_not(None)
 
 
 def _number(condition: ColumnElement[bool]) -> ColumnElement[int]:

@@ -14,19 +14,17 @@ from sqlalchemy import LargeBinary, bindparam, exists, select
 from dealer_agent.leads.consent_events import GRANTED, WITHDRAWN
 from dealer_agent.storage.leads.prepared_statements import Prepared
 from dealer_agent.storage.leads.stored_leads import CONTACT_HASH, NO_VEHICLE, VEHICLE_KEY, vehicle_hash
-from dealer_agent.storage.privacy.withdrawals import newest_leads_of_contact
+from dealer_agent.storage.privacy.withdrawals import NEWEST_OF_CONTACT
 from dealer_agent.storage.schema import consent_events, lead_contacts, leads
 from dealer_agent.storage.statements import of_dealer, same_lead, shown_to_staff
 from dealer_agent.storage.transaction import Transaction
-
-_OF_CONTACT = of_dealer(lead_contacts, contact_hash="contact_hash")
 
 # A contact that a duplicate brought has its lead's time, so that the window counts from the first.
 _DUPLICATE = (
     select(lead_contacts.c.received_at, lead_contacts.c.lead_id)
     .join_from(lead_contacts, leads)
     .where(
-        _OF_CONTACT,
+        of_dealer(lead_contacts, contact_hash="contact_hash"),
         lead_contacts.c.vehicle_key == bindparam("vehicle_key"),
         lead_contacts.c.received_at >= bindparam("since"),
         leads.c.erased_at.is_(None),
@@ -49,12 +47,7 @@ def find_known(hashes: int) -> Prepared:
     )
 
 
-FIND_NEWEST = Prepared(
-    select(lead_contacts.c.lead_id, lead_contacts.c.received_at)
-    .where(_OF_CONTACT)
-    .order_by(lead_contacts.c.received_at.desc(), lead_contacts.c.lead_id.desc())
-    .limit(bindparam("most"))
-)
+FIND_NEWEST = Prepared(NEWEST_OF_CONTACT.add_columns(lead_contacts.c.received_at).limit(bindparam("most")))
 
 MOST_HASHES = 500
 """The most hashes in one statement: databases limit the number of parameters."""
@@ -77,7 +70,7 @@ FIND_WITHDRAWN = Prepared(
         of_dealer(_withdrawal),
         _withdrawal.c.kind == WITHDRAWN,
         _withdrawal.c.at >= bindparam("granted_at"),
-        _withdrawal.c.lead_id.in_(newest_leads_of_contact(NEWEST_LEADS)),
+        _withdrawal.c.lead_id.in_(NEWEST_OF_CONTACT.limit(NEWEST_LEADS).scalar_subquery()),
         ~exists().where(
             same_lead(_consent, _withdrawal),
             _consent.c.kind == GRANTED,

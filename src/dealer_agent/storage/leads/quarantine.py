@@ -1,20 +1,19 @@
 """Stores which leads wait in quarantine (docs/protocol.md#quarantine), and what a person decided about them.
 
-The caller of a function that writes holds the dealer's lock. Each statement that finds waiting leads reads a partial
-index that has only those, so it needs the state as a literal.
+The caller of a function that writes holds the dealer's lock.
 """
 
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from sqlalchemy import String, bindparam, case, delete, func, literal_column, or_, select, tuple_, update
+from sqlalchemy import String, bindparam, case, delete, func, or_, select, tuple_, update
 
 from dealer_agent.leads.records import LeadRecord
 from dealer_agent.leads.statuses import REFUSED, RELEASED, WAITING, Mark, QuarantineState
 from dealer_agent.storage.columns import ExternalText, UtcTime
 from dealer_agent.storage.leads.prepared_statements import Prepared
-from dealer_agent.storage.leads.stored_leads import LEAD_COLUMNS, leads_in
+from dealer_agent.storage.leads.stored_leads import LEAD_COLUMNS, WAITS, leads_in
 from dealer_agent.storage.schema import lead_events, leads
 from dealer_agent.storage.statements import of_dealer, of_lead, rows_of
 from dealer_agent.storage.transaction import Transaction
@@ -43,7 +42,7 @@ class WaitingLeads(NamedTuple):
 
 
 # An erasure ends the wait: nothing is left to deliver.
-_WAITS = (of_dealer(leads), leads.c.quarantine == literal_column(f"'{WAITING}'"), leads.c.erased_at.is_(None))
+_WAITS = (of_dealer(leads), WAITS, leads.c.erased_at.is_(None))
 _BY_WAIT = (leads.c.quarantined_at, leads.c.lead_id)
 _OF_CALLER = leads.c.caller.is_not_distinct_from(bindparam("caller", type_=ExternalText))
 

@@ -55,10 +55,10 @@ _NEWEST_FIRST = LEADS_OF_DEALER.order_by(leads.c.received_at.desc(), leads.c.lea
 
 LIST_LEADS = _NEWEST_FIRST.where(shown_to_staff(leads))
 
-# A literal: a partial index has the leads that wait.
-LIST_QUARANTINED = _NEWEST_FIRST.where(
-    leads.c.quarantine == literal_column(f"'{WAITING}'"), leads.c.erased_at.is_(None)
-)
+WAITS = leads.c.quarantine == literal_column(f"'{WAITING}'")
+"""The condition that a lead waits in quarantine. A literal: a partial index has these leads."""
+
+LIST_QUARANTINED = _NEWEST_FIRST.where(WAITS, leads.c.erased_at.is_(None))
 
 _other = leads.alias("other")
 

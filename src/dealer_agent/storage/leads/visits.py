@@ -83,28 +83,16 @@ _IDS: BindParameter[Any] = bindparam("appointment_ids", expanding=True)
 
 DELETE_PLACES = delete(places).where(of_dealer(places), places.c.appointment_id.in_(_IDS))
 
+_END = update(appointments).where(of_dealer(appointments)).values(status=bindparam("how"), cancelled_at=bindparam("at"))
+CLOSE_VISITS = _END.where(appointments.c.appointment_id.in_(_IDS))
+
 # Two statements, not one with OR: for that the databases would read all of the dealer's visits.
-_END = (
-    update(appointments)
-    .where(of_dealer(appointments), appointments.c.status.in_(ACTIVE))
-    .values(status=bindparam("how"), cancelled_at=bindparam("at"))
-)
-END_VISITS = _END.where(appointments.c.appointment_id.in_(_IDS))
-END_SHARING = _END.where(appointments.c.shares.in_(_IDS))
-
-CLOSE_VISITS = (
-    update(appointments)
-    .where(of_dealer(appointments), appointments.c.appointment_id.in_(_IDS))
-    .values(status=bindparam("how"), cancelled_at=bindparam("at"))
-)
-
-MAKE_REQUESTED = (
-    update(appointments)
-    .where(of_dealer(appointments, appointment_id="appointment"))
-    .values(status="requested", starts_at=None, ends_at=None, shares=None, reply=bindparam("answer"))
-)
+_ACTIVE = appointments.c.status.in_(ACTIVE)
+END_VISITS, END_SHARING = CLOSE_VISITS.where(_ACTIVE), _END.where(appointments.c.shares.in_(_IDS), _ACTIVE)
 
 STOP_SHARING = update(appointments).where(of_dealer(appointments, appointment_id="appointment")).values(shares=None)
+
+MAKE_REQUESTED = STOP_SHARING.values(status="requested", starts_at=None, ends_at=None, reply=bindparam("answer"))
 
 READ_VISIT = select(appointments).where(of_dealer(appointments, appointment_id="appointment_id"))
 

@@ -77,18 +77,16 @@ def log_access(
     leads: int,
     lead_id: str | None = None,
     deleted: ChainEnd | None = None,
-) -> str:
-    """Records that `actor` read the customer data of `leads` leads. `lead_id` names a single lead. Returns the id.
+) -> None:
+    """Records that `actor` read the customer data of `leads` leads. `lead_id` names a single lead.
 
     `deleted` is the newest of the entries that this transaction deleted.
     """
-    access_id = new_ulid()
-    entry = Access(access_id, tx.now, actor, action, lead_id, leads)._asdict() | {
+    entry = Access(new_ulid(), tx.now, actor, action, lead_id, leads)._asdict() | {
         "deleted": None if deleted is None else deleted.rows,
         "deleted_head": None if deleted is None else deleted.head,
     }
     append(tx, entry, chain=ACCESSES)
-    return access_id
 
 
 def list_accesses(tx: Transaction, limit: int, before: str | None = None) -> list[Access]:

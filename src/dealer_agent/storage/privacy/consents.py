@@ -94,14 +94,10 @@ DELETE_BODIES = (
 TOUCH_LEAD = update(leads).where(of_lead(leads), leads.c.used_at < bindparam("at")).values(used_at=bindparam("at"))
 
 
-def record_consent(tx: Transaction, lead_id: str, consent: ConsentRecord) -> int:
-    """Adds a new consent of the customer of an earlier lead. Returns the event's number.
-
-    Raises StorageError if there is no such lead.
-    """
-    number = grant(tx, lead_id, consent)
+def record_consent(tx: Transaction, lead_id: str, consent: ConsentRecord) -> None:
+    """Adds a new consent of the customer of an earlier lead. Raises StorageError if there is no such lead."""
+    grant(tx, lead_id, consent)
     touch_lead(tx, lead_id, consent.received_at)
-    return number
 
 
 def touch_lead(tx: Transaction, lead_id: str, at: datetime) -> None:
@@ -109,7 +105,7 @@ def touch_lead(tx: Transaction, lead_id: str, at: datetime) -> None:
     tx.execute(TOUCH_LEAD, {"of_lead": lead_id, "at": at})
 
 
-def grant(tx: Transaction, lead_id: str, consent: ConsentRecord) -> int:
+def grant(tx: Transaction, lead_id: str, consent: ConsentRecord) -> None:
     """Adds the consent that came with a lead."""
     event = _plain_event(tx, lead_id, GRANTED) | {
         "at": consent.received_at,
@@ -127,7 +123,7 @@ def grant(tx: Transaction, lead_id: str, consent: ConsentRecord) -> int:
         agent=consent.source_agent,
         caller=consent.caller,
     )
-    return append(tx, event, msgspec.msgpack.encode(body))
+    append(tx, event, msgspec.msgpack.encode(body))
 
 
 def record_withdrawal_event(

@@ -344,14 +344,6 @@ MOST_REFUSALS = 100_000
 """The most refusals that are kept: strangers cause them, and only the newest are useful."""
 
 
-class PurgeCounts(NamedTuple):
-    """How many rows were deleted, besides counts."""
-
-    idempotency: int
-    refusals: int
-    accesses: int
-
-
 def _delete_old(key: Column[object], at: Column[datetime]) -> Delete:
     """Deletes the oldest rows from before `before`, up to MOST_ROWS of them."""
     oldest = select(key).where(of_dealer(key.table), at < bindparam("before")).order_by(at).limit(MOST_ROWS)
@@ -374,7 +366,7 @@ def purge(
     accesses_before: datetime,
     counts_before: datetime,
     now: datetime,
-) -> PurgeCounts:
+) -> None:
     """Deletes responses stored for idempotency keys after 30 days, and other rows from before these times.
 
     It also deletes all but the newest MOST_REFUSALS refusals. Each transaction deletes a few rows, so that leads do not
@@ -383,29 +375,23 @@ def purge(
     with store.write(dealer_id, now) as tx:
         trust_clock(tx)
 
-    def delete_refusals(tx: Transaction) -> int:
+    def delete_responses(tx: Transaction) -> bool:
+        return tx.execute(DELETE_OLD_RESPONSES, {"before": now - IDEMPOTENCY_KEPT}).rowcount == MOST_ROWS
+
+    def delete_refusals(tx: Transaction) -> bool:
         oldest_kept: datetime | None = tx.execute(READ_OLDEST_KEPT).scalar()
         before = refusals_before if oldest_kept is None else max(refusals_before, oldest_kept)
-        return tx.execute(DELETE_OLD_REFUSALS, {"before": before}).rowcount
+        return tx.execute(DELETE_OLD_REFUSALS, {"before": before}).rowcount == MOST_ROWS
 
-    def in_batches(begin: Begin, delete_rows: Callable[[Transaction], int]) -> int:
-        """Deletes at most MOST_ROWS rows in each transaction, so that other writes need not wait. Returns how many."""
-        total = 0
-        while True:
-            with begin(dealer_id, now) as tx:
-                done = delete_rows(tx)
-            total += done
-            if done < MOST_ROWS:
-                return total
-
-    deleted = True
-    while deleted:
-        with store.write(dealer_id, now) as tx:
-            deleted = delete_oldest(tx, counts_before.date())
-    return PurgeCounts(
-        in_batches(
-            store.write, lambda tx: tx.execute(DELETE_OLD_RESPONSES, {"before": now - IDEMPOTENCY_KEPT}).rowcount
-        ),
-        in_batches(store.write, delete_refusals),
-        in_batches(store.lock, lambda tx: delete_accesses(tx, accesses_before, MOST_ROWS)),
+    # Each returns whether there may be more to delete.
+    steps: tuple[tuple[Begin, Callable[[Transaction], bool]], ...] = (
+        (store.write, lambda tx: delete_oldest(tx, counts_before.date())),
+        (store.write, delete_responses),
+        (store.write, delete_refusals),
+        (store.lock, lambda tx: delete_accesses(tx, accesses_before, MOST_ROWS) == MOST_ROWS),
     )
+    for begin, delete_some in steps:
+        has_more = True
+        while has_more:
+            with begin(dealer_id, now) as tx:
+                has_more = delete_some(tx)

@@ -17,7 +17,7 @@ from itertools import chain
 from typing import NamedTuple
 
 import msgspec
-from sqlalchemy import ScalarSelect, bindparam, delete, or_, select
+from sqlalchemy import bindparam, delete, or_, select
 
 from dealer_agent.leads.consent_events import GRANTED, WITHDRAWN, WITHDRAWN_ELSEWHERE
 from dealer_agent.storage.leads.prepared_statements import Prepared
@@ -75,23 +75,19 @@ MOST_CONTACTS = 2
 """A customer has an e-mail address, a phone number, or both."""
 
 
-def newest_leads_of_contact(most: int) -> ScalarSelect[str]:
-    """A subquery for the newest leads of a contact or sender. Its parameter is `contact_hash`."""
-    return (
-        select(lead_contacts.c.lead_id)
-        .where(of_dealer(lead_contacts, contact_hash="contact_hash"))
-        .order_by(lead_contacts.c.received_at.desc(), lead_contacts.c.lead_id.desc())
-        .limit(most)
-        .scalar_subquery()
-    )
-
+# The leads of a contact or sender, the newest first. The parameter is `contact_hash`.
+NEWEST_OF_CONTACT = (
+    select(lead_contacts.c.lead_id)
+    .where(of_dealer(lead_contacts, contact_hash="contact_hash"))
+    .order_by(lead_contacts.c.received_at.desc(), lead_contacts.c.lead_id.desc())
+)
 
 FIND_EVENTS = Prepared(
     select(consent_events.c.channels, consent_events.c.purpose).where(
         of_dealer(consent_events),
         or_(*(consent_events.c.kind == kind for kind in KINDS)),
         consent_events.c.at >= bindparam("granted_at"),
-        consent_events.c.lead_id.in_(newest_leads_of_contact(MOST_LEADS)),
+        consent_events.c.lead_id.in_(NEWEST_OF_CONTACT.limit(MOST_LEADS).scalar_subquery()),
     )
 )
 
@@ -184,13 +180,12 @@ class Differences(NamedTuple):
 
 NO_DIFFERENCES = Differences({}, {}, frozenset())
 
+# Written into the SQL: with parameters, SQLite would not use the index of these kinds.
+IS_WITHDRAWAL = consent_events.c.kind.in_(bindparam("kinds", KINDS, expanding=True, literal_execute=True))
+
 READ_WITHDRAWALS = (
     select(consent_events.c.at, consent_events.c.channels, consent_events.c.purpose)
-    .where(
-        of_dealer(consent_events),
-        # Written into the SQL: with parameters, SQLite would not use the index of these kinds.
-        consent_events.c.kind.in_(bindparam("kinds", KINDS, expanding=True, literal_execute=True)),
-    )
+    .where(of_dealer(consent_events), IS_WITHDRAWAL)
     .execution_options(yield_per=500)
 )
 
