@@ -11,7 +11,7 @@ from benchmarks.stock_maker import POLICY, ROOFTOPS, listed, units
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.listing import listing_digest
 from dealer_agent.storage.migrate import migrate
-from dealer_agent.storage.stock.stock_import import ImportRow, Scope, apply_import
+from dealer_agent.storage.stock.stock_import import ImportRow, Scope, apply_import, document_of
 from dealer_agent.storage.store import Store
 
 DATABASE = "stock.db"
@@ -35,7 +35,7 @@ def rows(count: int) -> Iterator[ImportRow]:
     """The units of a stock, ready to be stored."""
     for unit, changed_at in units(count):
         vehicle = listed(unit, changed_at)
-        yield ImportRow(unit, vehicle.vehicle_id, listing_digest(vehicle))
+        yield ImportRow(unit, vehicle.vehicle_id, listing_digest(vehicle), document_of(unit))
 
 
 def make_store(folder: Path, count: int) -> None:
@@ -53,7 +53,7 @@ def bring_in(store: Store, some: list[ImportRow], at: datetime) -> None:
         store,
         POLICY.dealer_id,
         some,
-        lambda position: some[position].unit,
+        lambda position: some[position].document,
         at=at,
         source="stock.csv",
         layout="canonical",

@@ -24,7 +24,7 @@ from dealer_agent.inventory.listing import listing_digest, vehicle_id_for
 from dealer_agent.server.dealer_opener import note_first_time
 from dealer_agent.storage.columns import microseconds
 from dealer_agent.storage.privacy.dealer_keys import create_keys
-from dealer_agent.storage.stock.stock_import import ImportRow, _file_unit
+from dealer_agent.storage.stock.stock_import import ImportRow, _file_unit, document_of
 from dealer_agent.storage.store import Store
 
 USUAL = 290
@@ -42,7 +42,6 @@ name = "{id}"
 timezone = "America/Chicago"
 """
 
-_to_json = msgspec.json.Encoder(order="deterministic")
 
 
 class Dealers(NamedTuple):
@@ -166,8 +165,9 @@ def _pool(count: int) -> Iterator[tuple[object, ...]]:
     for number, (unit, changed_at) in enumerate(units(count)):
         plain = msgspec.structs.replace(unit, rooftop_hints=())
         digest = listing_digest(listed(plain, changed_at), plain.extras)
-        file = _file_unit(ImportRow(plain, vehicle_id_for(plain), digest))
-        yield number, file.vehicle_id, file.vin, file.stock, digest, file.document_hash, _to_json.encode(plain)
+        document = document_of(plain)
+        file = _file_unit(ImportRow(plain, vehicle_id_for(plain), digest, document))
+        yield number, file.vehicle_id, file.vin, file.stock, digest, file.document_hash, document
 
 
 def _make_keys(installation: Installation, dealers: list[str]) -> None:

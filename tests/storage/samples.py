@@ -16,7 +16,7 @@ from dealer_agent.leads.records import LeadRecord
 from dealer_agent.storage.leads.idempotency import IdempotencyRecord, record_idempotency
 from dealer_agent.storage.leads.stored_leads import record_lead
 from dealer_agent.storage.stock.reading import GoneUnit, LiveUnit, Stock, read_stock
-from dealer_agent.storage.stock.stock_import import ImportOutcome, ImportRow, apply_import
+from dealer_agent.storage.stock.stock_import import ImportOutcome, ImportRow, apply_import, document_of
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 
@@ -38,7 +38,7 @@ WEDNESDAY = MONDAY + timedelta(days=2)
 def row(vin: str | None = None, stock: str | None = None, price: int = 30_000, **more: Any) -> ImportRow:
     """A row of a file; its digest is told by its price."""
     unit = Unit(vin=vin or UNSET, stock=stock or UNSET, selling_price=price, make="Ford", **more)
-    return ImportRow(unit, vehicle_id=f"id-{vin or stock}", digest=f"{vin}/{stock}/{price}")
+    return ImportRow(unit, f"id-{vin or stock}", digest=f"{vin}/{stock}/{price}", document=document_of(unit))
 
 
 class WholeStock(NamedTuple):
@@ -66,7 +66,7 @@ def import_rows(
 ) -> ImportOutcome:
     """An import of a full file, without checks unless asked for."""
     options: dict[str, Any] = {"source": "stock.csv", "layout": "canonical", "dry_run": False, "remember_days": 90}
-    return apply_import(store, dealer, rows, lambda position: rows[position].unit, at=at, **options | more)
+    return apply_import(store, dealer, rows, lambda position: rows[position].document, at=at, **options | more)
 
 
 def lead(lead_id: str, received_at: datetime = MONDAY, **more: Any) -> LeadRecord:

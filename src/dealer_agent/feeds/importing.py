@@ -1,6 +1,7 @@
 """Imports a file into the database, after its checks (docs/protocol.md#listings)."""
 
 import time
+from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -35,6 +36,7 @@ from dealer_agent.storage.stock.stock_import import (
     Scope,
     StockBefore,
     apply_import,
+    document_of,
 )
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
@@ -194,7 +196,7 @@ def import_feed(
             store,
             profile.id,
             rows.read(),
-            rows.unit_at,
+            rows.document_at,
             at=at,
             source=source,
             layout=feed.layout,
@@ -284,7 +286,7 @@ class _Rows:
     unknown: dict[str, None] = field(default_factory=dict)
     by_rooftop: Counter[str] = field(default_factory=Counter)
     _unknown_rooftops: int = 0
-    _numbers: list[int] = field(default_factory=list)
+    _numbers: "array[int]" = field(default_factory=lambda: array("q"))
 
     def __post_init__(self) -> None:
         bounds = self.new_check_run().bounds
@@ -301,7 +303,8 @@ class _Rows:
 
     def read(self) -> Iterator[ImportRow]:
         """The rows in the scope. Counts the others."""
-        for number, (line, unit) in enumerate(self.feed.units):
+        for number, (line, document) in enumerate(self.feed.units.documents()):
+            unit = _unit.decode(document)
             if self.on_progress is not None and number % _PROGRESS_ROWS == 0:
                 self.on_progress(number, len(self.feed.units))
             rooftop = self.policy.rooftop_of(unit.rooftop_hints)
@@ -318,17 +321,25 @@ class _Rows:
                 continue
             position = len(self._numbers)
             self._numbers.append(number)
-            unit = self._with_rooftop(unit)
+            if self.rooftops:
+                unit = self._with_rooftop(unit)
+                document = document_of(unit)
             noted = self.feed.doubts.get(unit.vin or unit.stock or "")
             self.doubts.add(position, unit, noted, is_ours=rooftop is not None)
             vehicle_id = vehicle_id_for(unit)
             listing = list_unit(unit, UnitRecord(vehicle_id, confirmed_at=self.at, changed_at=self.at), self.policy)
             self.by_rooftop[listing.rooftop] += 1
-            yield ImportRow(unit, vehicle_id, listing_digest(listing, unit.extras))
+            yield ImportRow(unit, vehicle_id, listing_digest(listing, unit.extras), document)
 
     def unit_at(self, position: int) -> Unit:
         """The unit of a row in the scope."""
         return self._with_rooftop(self.feed.units[self._numbers[position]].unit)
+
+    def document_at(self, position: int) -> bytes:
+        """The JSON of `unit_at`."""
+        if self.rooftops:
+            return document_of(self.unit_at(position))
+        return self.feed.units.document(self._numbers[position])
 
     def review(self, plan: Plan, stock: StockBefore) -> FeedReview:
         """Checks the feed against the stock. Reads the stored units that the import changes or marks as sold.

@@ -4,7 +4,7 @@ docs/reference/feeds.md has each of the bounds.
 """
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, NamedTuple, overload
 
@@ -142,6 +142,14 @@ class Units(Sequence[FeedRow]):
             return tuple(map(self._unit, self._order[index]))
         return self._unit(self._order[index])
 
+    def document(self, index: int) -> bytes:
+        """The JSON of a unit, as the stock has it."""
+        return self._document(self._order[index])
+
+    def documents(self) -> Iterator[tuple[int, bytes]]:
+        """The first line of each row, and the JSON of its unit."""
+        return ((self._lines[number], self._document(number)) for number in self._order)
+
     def line(self, number: int) -> int:
         """The first line of the row of a unit."""
         return self._lines[number]
@@ -153,12 +161,15 @@ class Units(Sequence[FeedRow]):
         return unit
 
     def _unit(self, number: int) -> FeedRow:
-        start, end = self._ends[number], self._ends[number + 1]
+        return FeedRow(self._lines[number], _from_json.decode(self._document(number)))
+
+    def _document(self, number: int) -> bytes:
+        start = self._ends[number]
         self._file.seek(start)
-        return FeedRow(self._lines[number], _from_json.decode(self._file.read(end - start)))
+        return self._file.read(self._ends[number + 1] - start)
 
 
-_to_json = msgspec.json.Encoder()
+_to_json = msgspec.json.Encoder(order="deterministic")
 _from_json = msgspec.json.Decoder(Unit)
 
 

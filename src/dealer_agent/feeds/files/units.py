@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from operator import itemgetter
+from sys import intern
 from typing import Any
 
 from dealer_agent.feeds.files import values
@@ -107,7 +108,8 @@ class _RowParser:
             if word is None:
                 self.not_understood(member, text, "the unit is held back")
                 self.doubts.append(doubt("status_unknown", text=text))
-        self.keep(member, next((word for word in words if word is not None), None))
+        # Interned, as the default is: msgspec leaves out a default that is the same object.
+        self.keep(member, next((intern(word) for word in words if word is not None), None))
         self.is_sold = "sold" in words
 
     def vehicle_type(self, member: str, _: Feed) -> None:

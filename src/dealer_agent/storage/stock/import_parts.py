@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import bindparam, delete, insert, select
 
+from dealer_agent.storage.leads.prepared_statements import Prepared
 from dealer_agent.storage.schema import unit_changes, unit_documents, units
 from dealer_agent.storage.statements import of_dealer, upsert
 from dealer_agent.storage.stock.reading import read_revision
@@ -22,11 +23,19 @@ _PART_SECONDS = {"sqlite": 0.02, "postgresql": 0.2}
 _LEAST_ROWS = 50
 _MOST_ROWS = 2_000
 
-ADD_CHANGE = insert(unit_changes)
+ADD_CHANGE = Prepared(insert(unit_changes))
 
-_some_changes = (of_dealer(unit_changes), unit_changes.c.vehicle_id.in_(bindparam("in_vehicles", expanding=True)))
+# A range, not a list of ids: SQLAlchemy writes a parameter for each of them into every statement.
+_some_changes = (
+    of_dealer(unit_changes),
+    unit_changes.c.vehicle_id.between(bindparam("first_vehicle"), bindparam("last_vehicle")),
+)
 
-LIST_CHANGES = select(unit_changes.c.vehicle_id, unit_changes.c.action).where(of_dealer(unit_changes))
+LIST_CHANGES = (
+    select(unit_changes.c.vehicle_id, unit_changes.c.action)
+    .where(of_dealer(unit_changes))
+    .order_by(unit_changes.c.vehicle_id)
+)
 LIST_ABANDONED_CHANGES = LIST_CHANGES.where(unit_changes.c.revision > bindparam("revision"))
 
 _unit_columns = [column.name for column in units.c]
@@ -43,6 +52,7 @@ MOVE_DOCUMENTS = upsert(unit_documents, "UPDATE SET unit = excluded.unit, before
 )
 
 DELETE_CHANGES = delete(unit_changes).where(*_some_changes)
+DELETE_ABANDONED_CHANGES = DELETE_CHANGES.where(unit_changes.c.revision > bindparam("revision"))
 
 
 class Parts:
@@ -88,7 +98,7 @@ class Parts:
 
 def add_changes(tx: Transaction, rows: list[dict[str, Any]]) -> None:
     """Writes rows of `unit_changes`."""
-    tx.execute_each(ADD_CHANGE, rows)
+    ADD_CHANGE.write_each(tx, rows)
 
 
 def clean_up(parts: Parts) -> int:
@@ -96,7 +106,12 @@ def clean_up(parts: Parts) -> int:
     with parts.store.read(parts.dealer_id) as tx:
         revision = read_revision(tx).stock
         abandoned = tx.execute(LIST_ABANDONED_CHANGES, {"revision": revision}).scalars().all()
-    parts.run(abandoned, lambda tx, ids: tx.execute(DELETE_CHANGES, {"in_vehicles": ids}))
+
+    def discard(tx: Transaction, ids: list[str]) -> None:
+        these = {"first_vehicle": ids[0], "last_vehicle": ids[-1], "revision": revision}
+        tx.execute(DELETE_ABANDONED_CHANGES, these)
+
+    parts.run(abandoned, discard)
     move_changes(parts)
     return revision
 
@@ -110,7 +125,7 @@ def move_changes(parts: Parts) -> None:
         # A new unit replaces no row.
         if replacing := [change.vehicle_id for change in part if change.action != "added"]:
             record_replaced(tx, replacing)
-        moved = {"in_vehicles": [change.vehicle_id for change in part]}
+        moved = {"first_vehicle": part[0].vehicle_id, "last_vehicle": part[-1].vehicle_id}
         for statement in (MOVE_UNITS, MOVE_DOCUMENTS, DELETE_CHANGES):
             tx.execute(statement, moved)
 

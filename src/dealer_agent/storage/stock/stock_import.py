@@ -50,11 +50,15 @@ _to_json = msgspec.json.Encoder(order="deterministic")
 
 
 class ImportRow(NamedTuple):
-    """One unit of a file. It gets `vehicle_id` if it is new. `digest` changes when buyers see a change."""
+    """One unit of a file. It gets `vehicle_id` if it is new. `digest` changes when buyers see a change.
+
+    `document` is that of the unit (`document_of`).
+    """
 
     unit: Unit
     vehicle_id: str
     digest: str
+    document: bytes
 
 
 class Scope(NamedTuple):
@@ -202,7 +206,7 @@ def apply_import(
     store: Store,
     dealer_id: str,
     rows: Iterable[ImportRow],
-    unit_at: Callable[[int], Unit],
+    document_at: Callable[[int], bytes],
     *,
     at: datetime,
     source: str,
@@ -215,8 +219,8 @@ def apply_import(
     begun: float | None = None,
     on_commit: Callable[[Transaction, int], object] = lambda _tx, _revision: None,
 ) -> ImportOutcome:
-    """Replaces the stock by `rows`: readers see the old stock or the new one. `unit_at` returns the unit of
-    the row at a position: of each row, only ids and hashes are kept in memory.
+    """Replaces the stock by `rows`: readers see the old stock or the new one. `document_at` returns the document
+    of the row at a position: of each row, only ids and hashes are kept in memory.
 
     Units for sale that are not in `rows` become sold. With a scope, only units of its rooftops do, and all rows are of
     these rooftops. `review` checks the plan of the import: if it finds a reason to refuse, raises FeedRefused and
@@ -236,7 +240,7 @@ def apply_import(
         parts = Parts(store, dealer_id, at, begun)
         revision = clean_up(parts) + 1
         plan, reviewed = _plan(store, dealer_id, file, scope, review)
-        changes = _Changes(file, unit_at, revision, at)
+        changes = _Changes(file, document_at, revision, at)
         for planned in (plan.added, plan.changed, plan.back):
             parts.run(planned, add_changes, changes.replaced)
         parts.run(plan.refreshed, add_changes, changes.refreshed)
@@ -309,12 +313,21 @@ def rooftops_key(scope: Scope | None) -> str:
 
 def _file_unit(row: ImportRow) -> FileUnit:
     unit = row.unit
-    return FileUnit(_given(unit.vin), _given(unit.stock), row.vehicle_id, row.digest, document_hash(unit))
+    return FileUnit(_given(unit.vin), _given(unit.stock), row.vehicle_id, row.digest, _hash(row.document))
 
 
 def document_hash(unit: Unit) -> bytes:
     """A hash of all facts of a unit."""
-    return blake2b(_to_json.encode(unit), digest_size=16).digest()
+    return _hash(document_of(unit))
+
+
+def document_of(unit: Unit) -> bytes:
+    """The JSON of all facts of a unit, as it is stored."""
+    return _to_json.encode(unit)
+
+
+def _hash(document: bytes) -> bytes:
+    return blake2b(document, digest_size=16).digest()
 
 
 def _given(value: str | UnsetType) -> str | None:
@@ -415,7 +428,7 @@ class _Changes:
     """The rows of `unit_changes` for the units of a file."""
 
     file: Sequence[FileUnit]
-    unit_at: Callable[[int], Unit]
+    document_at: Callable[[int], bytes]
     revision: int
     at: datetime
 
@@ -434,7 +447,7 @@ class _Changes:
             "updated_at": self.at,
             "sold_at": None,
             "action": "added" if row.known is None else "changed" if row.known.sold_at is None else "back",
-            "unit": _to_json.encode(self.unit_at(row.position)),
+            "unit": self.document_at(row.position),
         }
 
     def refreshed(self, row: PlannedRow) -> dict[str, Any]:
