@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from benchmarks.engine_store import bring_in, rows
 from benchmarks.engines.catalogue_engine import CatalogueEngine
 from benchmarks.questions import mixed
-from dealer_agent.storage.stock.stock_import import ImportRow, document_of
 
 CHANGED = 1_000
 _QUIET_SECONDS = 10.0
@@ -34,10 +33,10 @@ class Update:
 def measured_update(folder: Path, size: int) -> Update:
     """Imports other prices for some units and loads them during a stream of searches, as a worker does."""
     engine = CatalogueEngine(folder)
-    changed = []
-    for number, row in enumerate(islice(rows(size), CHANGED)):
-        unit = replace(row.unit, selling_price=1_000 + number)
-        changed.append(ImportRow(unit, row.vehicle_id, f"changed-{number}", document_of(unit)))
+    changed = [
+        row._replace(unit=replace(row.unit, selling_price=1_000 + number), digest=f"changed-{number}")
+        for number, row in enumerate(islice(rows(size), CHANGED))
+    ]
     bring_in(engine.store, changed, datetime.now(UTC))
     # As in a worker: a garbage collection over the loaded stock would be a pause.
     gc.collect()

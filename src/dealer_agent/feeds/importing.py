@@ -22,21 +22,28 @@ from dealer_agent.feeds.files.archives import unpack
 from dealer_agent.feeds.files.checks import CHECK_BY_ID, CheckRun, FeedChecks, FeedFinding
 from dealer_agent.feeds.files.counts import Comparison, FileCounts, ImportEffect, check_feed, shape_of
 from dealer_agent.feeds.files.feed import MOST_FILE_MIB, MOST_REPORTED, FeedError, ParsedFeed, RowProblem
-from dealer_agent.feeds.files.import_plan import Plan
+from dealer_agent.feeds.files.import_plan import FileUnit, Plan
 from dealer_agent.feeds.files.plausibility import Implausibility
 from dealer_agent.feeds.files.reader import read_feed
 from dealer_agent.feeds.row_doubts import ImplausibleRows
-from dealer_agent.inventory.listing import ListingPolicy, Unit, UnitRecord, list_unit, listing_digest, vehicle_id_for
+from dealer_agent.inventory.listing import (
+    ListingPolicy,
+    Unit,
+    UnitRecord,
+    document_of,
+    list_unit,
+    listing_digest,
+    vehicle_id_for,
+)
 from dealer_agent.storage.errors import FeedRefused
 from dealer_agent.storage.stock.reading import record_refused_import
 from dealer_agent.storage.stock.stock_import import (
     FeedReview,
     ImportOutcome,
-    ImportRow,
     Scope,
     StockBefore,
     apply_import,
-    document_of,
+    document_hash,
 )
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
@@ -301,9 +308,10 @@ class _Rows:
         """Whether a unit with these rooftop hints is at a rooftop of the scope."""
         return (self.policy.rooftop_of(hints) or self.policy.rooftops[0]).name in self.rooftops
 
-    def read(self) -> Iterator[ImportRow]:
+    def read(self) -> Iterator[FileUnit]:
         """The rows in the scope. Counts the others."""
-        for number, (line, document) in enumerate(self.feed.units.documents()):
+        for number in range(len(self.feed.units)):
+            document = self.feed.units.document(number)
             unit = _unit.decode(document)
             if self.on_progress is not None and number % _PROGRESS_ROWS == 0:
                 self.on_progress(number, len(self.feed.units))
@@ -316,6 +324,7 @@ class _Rows:
             elif self.rooftops and rooftop.name not in self.rooftops:
                 self.outside += 1
                 if self.outside <= MOST_REPORTED:
+                    line = self.feed.units[number].line
                     identifier = unit.vin or unit.stock or None
                     self.outside_row_problems.append(RowProblem(line, identifier, f"The unit is at {rooftop.name}."))
                 continue
@@ -329,7 +338,8 @@ class _Rows:
             vehicle_id = vehicle_id_for(unit)
             listing = list_unit(unit, UnitRecord(vehicle_id, confirmed_at=self.at, changed_at=self.at), self.policy)
             self.by_rooftop[listing.rooftop] += 1
-            yield ImportRow(unit, vehicle_id, listing_digest(listing, unit.extras), document)
+            digest = listing_digest(listing, unit.extras)
+            yield FileUnit(unit.vin or None, unit.stock or None, vehicle_id, digest, document_hash(document))
 
     def unit_at(self, position: int) -> Unit:
         """The unit of a row in the scope."""

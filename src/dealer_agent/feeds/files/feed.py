@@ -4,7 +4,7 @@ docs/reference/feeds.md has each of the bounds.
 """
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, NamedTuple, overload
 
@@ -12,7 +12,7 @@ import msgspec
 
 from dealer_agent.correctable import CorrectableError
 from dealer_agent.feeds.files.plausibility import Implausibility
-from dealer_agent.inventory.listing import Unit
+from dealer_agent.inventory.listing import Unit, document_of
 
 MOST_FILE_MIB = 1_024
 MOST_JSON_MIB = 128
@@ -122,7 +122,7 @@ class Units(Sequence[FeedRow]):
 
     def add(self, line: int, unit: Unit) -> int:
         """Writes a unit, and returns its number."""
-        self._ends.append(self._ends[-1] + self._file.write(_to_json.encode(unit)))
+        self._ends.append(self._ends[-1] + self._file.write(document_of(unit)))
         self._lines.append(line)
         return len(self._lines) - 1
 
@@ -143,12 +143,8 @@ class Units(Sequence[FeedRow]):
         return self._unit(self._order[index])
 
     def document(self, index: int) -> bytes:
-        """The JSON of a unit, as the stock has it."""
+        """The `document_of` a unit."""
         return self._document(self._order[index])
-
-    def documents(self) -> Iterator[tuple[int, bytes]]:
-        """The first line of each row, and the JSON of its unit."""
-        return ((self._lines[number], self._document(number)) for number in self._order)
 
     def line(self, number: int) -> int:
         """The first line of the row of a unit."""
@@ -169,7 +165,6 @@ class Units(Sequence[FeedRow]):
         return self._file.read(self._ends[number + 1] - start)
 
 
-_to_json = msgspec.json.Encoder(order="deterministic")
 _from_json = msgspec.json.Decoder(Unit)
 
 

@@ -14,7 +14,7 @@ from pathlib import PurePath
 from typing import Any, NamedTuple
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import Struct
 from sqlalchemy import bindparam, delete, insert, select
 
 from dealer_agent.feeds.files.checks import CHECK_BY_ID, FeedFinding, refusals
@@ -46,19 +46,6 @@ _DOCUMENTS = 500
 
 _REPAIRED = 0.5
 _REPAIRS = FeedFinding("repairs", "warn", CHECK_BY_ID["repairs"].sentence)
-_to_json = msgspec.json.Encoder(order="deterministic")
-
-
-class ImportRow(NamedTuple):
-    """One unit of a file. It gets `vehicle_id` if it is new. `digest` changes when buyers see a change.
-
-    `document` is that of the unit (`document_of`).
-    """
-
-    unit: Unit
-    vehicle_id: str
-    digest: str
-    document: bytes
 
 
 class Scope(NamedTuple):
@@ -205,7 +192,7 @@ FORGET_UNITS = delete(units).where(of_dealer(units), units.c.vehicle_id.in_(bind
 def apply_import(
     store: Store,
     dealer_id: str,
-    rows: Iterable[ImportRow],
+    rows: Iterable[FileUnit],
     document_at: Callable[[int], bytes],
     *,
     at: datetime,
@@ -229,7 +216,7 @@ def apply_import(
     the time `at` on the monotonic clock, if reading the file took a while. `on_commit`
     gets the transaction that makes the new revision current, and the revision: if it raises, the stock is unchanged.
     """
-    file = [_file_unit(row) for row in rows]
+    file = list(rows)
     if dry_run:
         with store.read(dealer_id) as tx:
             check_owner(tx)
@@ -252,6 +239,7 @@ def apply_import(
             on_commit(tx, revision)
             # While the clock is implausible, keep everything; a later import deletes it.
             may_forget = clock_problem(tx) is None
+        del file, plan, changes  # They take much memory.
         move_changes(parts)
         if may_forget:
             _forget_sold(parts, at - timedelta(days=remember_days), revision)
@@ -311,27 +299,9 @@ def rooftops_key(scope: Scope | None) -> str:
     return msgspec.json.encode(() if scope is None else scope.rooftops).decode()
 
 
-def _file_unit(row: ImportRow) -> FileUnit:
-    unit = row.unit
-    return FileUnit(_given(unit.vin), _given(unit.stock), row.vehicle_id, row.digest, _hash(row.document))
-
-
-def document_hash(unit: Unit) -> bytes:
+def document_hash(document: bytes) -> bytes:
     """A hash of all facts of a unit."""
-    return _hash(document_of(unit))
-
-
-def document_of(unit: Unit) -> bytes:
-    """The JSON of all facts of a unit, as it is stored."""
-    return _to_json.encode(unit)
-
-
-def _hash(document: bytes) -> bytes:
     return blake2b(document, digest_size=16).digest()
-
-
-def _given(value: str | UnsetType) -> str | None:
-    return None if value is UNSET else value or None
 
 
 def _fits_better(earlier: Plan) -> bool:
