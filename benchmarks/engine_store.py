@@ -4,14 +4,16 @@ import itertools
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from benchmarks.stock_maker import POLICY, ROOFTOPS, listed, units
 from dealer_agent.dealers.profile import Profile
-from dealer_agent.inventory.listing import listing_digest
+from dealer_agent.feeds.files.import_plan import FileUnit
+from dealer_agent.inventory.listing import Unit, document_of, listing_digest
 from dealer_agent.storage.migrate import migrate
-from dealer_agent.storage.stock.stock_import import ImportRow, Scope, apply_import
+from dealer_agent.storage.stock.stock_import import Scope, apply_import, document_hash
 from dealer_agent.storage.store import Store
 
 DATABASE = "stock.db"
@@ -31,11 +33,19 @@ def url_of(folder: Path) -> str:
     return f"sqlite:///{folder / DATABASE}"
 
 
-def rows(count: int) -> Iterator[ImportRow]:
-    """The units of a stock, ready to be stored."""
+class Row(NamedTuple):
+    """A unit, ready to be stored."""
+
+    unit: Unit
+    vehicle_id: str
+    digest: str
+
+
+def rows(count: int) -> Iterator[Row]:
+    """The units of a stock."""
     for unit, changed_at in units(count):
         vehicle = listed(unit, changed_at)
-        yield ImportRow(unit, vehicle.vehicle_id, listing_digest(vehicle))
+        yield Row(unit, vehicle.vehicle_id, listing_digest(vehicle))
 
 
 def make_store(folder: Path, count: int) -> None:
@@ -47,13 +57,17 @@ def make_store(folder: Path, count: int) -> None:
             bring_in(store, some, AT)
 
 
-def bring_in(store: Store, some: list[ImportRow], at: datetime) -> None:
+def bring_in(store: Store, some: list[Row], at: datetime) -> None:
     """Imports a part of the stock."""
+    documents = [document_of(row.unit) for row in some]
     apply_import(
         store,
         POLICY.dealer_id,
-        some,
-        lambda position: some[position].unit,
+        [
+            FileUnit(row.unit.vin or None, row.unit.stock or None, row.vehicle_id, row.digest, document_hash(document))
+            for row, document in zip(some, documents, strict=True)
+        ],
+        documents.__getitem__,
         at=at,
         source="stock.csv",
         layout="canonical",

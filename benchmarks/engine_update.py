@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from benchmarks.engine_store import bring_in, rows
 from benchmarks.engines.catalogue_engine import CatalogueEngine
 from benchmarks.questions import mixed
-from dealer_agent.storage.stock.stock_import import ImportRow
 
 CHANGED = 1_000
 _QUIET_SECONDS = 10.0
@@ -35,7 +34,7 @@ def measured_update(folder: Path, size: int) -> Update:
     """Imports other prices for some units and loads them during a stream of searches, as a worker does."""
     engine = CatalogueEngine(folder)
     changed = [
-        ImportRow(replace(row.unit, selling_price=1_000 + number), row.vehicle_id, f"changed-{number}")
+        row._replace(unit=replace(row.unit, selling_price=1_000 + number), digest=f"changed-{number}")
         for number, row in enumerate(islice(rows(size), CHANGED))
     ]
     bring_in(engine.store, changed, datetime.now(UTC))

@@ -20,11 +20,11 @@ from benchmarks.dealership import RATE, RATES
 from benchmarks.stock_maker import listed, units
 from dealer_agent.config.installation import Installation, load_installation
 from dealer_agent.config.keys import create_key_file
-from dealer_agent.inventory.listing import listing_digest, vehicle_id_for
+from dealer_agent.inventory.listing import document_of, listing_digest, vehicle_id_for
 from dealer_agent.server.dealer_opener import note_first_time
 from dealer_agent.storage.columns import microseconds
 from dealer_agent.storage.privacy.dealer_keys import create_keys
-from dealer_agent.storage.stock.stock_import import ImportRow, _file_unit
+from dealer_agent.storage.stock.stock_import import document_hash
 from dealer_agent.storage.store import Store
 
 USUAL = 290
@@ -41,8 +41,6 @@ feed_price = "advertised"
 name = "{id}"
 timezone = "America/Chicago"
 """
-
-_to_json = msgspec.json.Encoder(order="deterministic")
 
 
 class Dealers(NamedTuple):
@@ -166,8 +164,9 @@ def _pool(count: int) -> Iterator[tuple[object, ...]]:
     for number, (unit, changed_at) in enumerate(units(count)):
         plain = msgspec.structs.replace(unit, rooftop_hints=())
         digest = listing_digest(listed(plain, changed_at), plain.extras)
-        file = _file_unit(ImportRow(plain, vehicle_id_for(plain), digest))
-        yield number, file.vehicle_id, file.vin, file.stock, digest, file.document_hash, _to_json.encode(plain)
+        document = document_of(plain)
+        vin, stock = plain.vin or None, plain.stock or None
+        yield number, vehicle_id_for(plain), vin, stock, digest, document_hash(document), document
 
 
 def _make_keys(installation: Installation, dealers: list[str]) -> None:

@@ -10,13 +10,14 @@ from tests.storage.calls import at_time
 
 from dealer_agent.dealers.profile import DealerRooftop, Profile
 from dealer_agent.encryption import Cipher, Keyring
-from dealer_agent.inventory.listing import Unit
+from dealer_agent.feeds.files.import_plan import FileUnit
+from dealer_agent.inventory.listing import Unit, document_of
 from dealer_agent.leads.consent_events import ConsentRecord
 from dealer_agent.leads.records import LeadRecord
 from dealer_agent.storage.leads.idempotency import record_idempotency
 from dealer_agent.storage.leads.stored_leads import record_lead
 from dealer_agent.storage.stock.reading import GoneUnit, LiveUnit, Stock, read_stock
-from dealer_agent.storage.stock.stock_import import ImportOutcome, ImportRow, apply_import
+from dealer_agent.storage.stock.stock_import import ImportOutcome, apply_import, document_hash
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 
@@ -33,6 +34,14 @@ NO_NOTICES = Profile(
 """A dealer without channels: nobody is notified of a withdrawal or an erasure."""
 TUESDAY = MONDAY + timedelta(days=1)
 WEDNESDAY = MONDAY + timedelta(days=2)
+
+
+class ImportRow(NamedTuple):
+    """One unit of a file, the vehicle id that it gets if it is new, and the digest of its listing."""
+
+    unit: Unit
+    vehicle_id: str
+    digest: str
 
 
 def row(vin: str | None = None, stock: str | None = None, price: int = 30_000, **more: Any) -> ImportRow:
@@ -66,7 +75,12 @@ def import_rows(
 ) -> ImportOutcome:
     """An import of a full file, without checks unless asked for."""
     options: dict[str, Any] = {"source": "stock.csv", "layout": "canonical", "dry_run": False, "remember_days": 90}
-    return apply_import(store, dealer, rows, lambda position: rows[position].unit, at=at, **options | more)
+    documents = [document_of(row.unit) for row in rows]
+    file = [
+        FileUnit(row.unit.vin or None, row.unit.stock or None, row.vehicle_id, row.digest, document_hash(document))
+        for row, document in zip(rows, documents, strict=True)
+    ]
+    return apply_import(store, dealer, file, documents.__getitem__, at=at, **options | more)
 
 
 def lead(lead_id: str, received_at: datetime = MONDAY, **more: Any) -> LeadRecord:

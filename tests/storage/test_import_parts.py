@@ -10,12 +10,22 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.soak import examples, sqlite_first
 from tests.storage.calls import list_leads, read
-from tests.storage.samples import DEALER, MONDAY, TUESDAY, WEDNESDAY, WholeStock, import_rows, row, stock_of, storing
+from tests.storage.samples import (
+    DEALER,
+    MONDAY,
+    TUESDAY,
+    WEDNESDAY,
+    ImportRow,
+    WholeStock,
+    import_rows,
+    row,
+    stock_of,
+    storing,
+)
 
 from dealer_agent.storage.connections import Engines
 from dealer_agent.storage.leads.lead_writer import LeadWriter
 from dealer_agent.storage.stock.reading import has_more_live_units, list_imports
-from dealer_agent.storage.stock.stock_import import ImportRow
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 

@@ -6,7 +6,17 @@ from datetime import UTC, date, datetime, timedelta, timezone
 import pytest
 from tests.soak import sqlite_first
 from tests.storage.calls import read
-from tests.storage.samples import DEALER, MONDAY, TUESDAY, WEDNESDAY, WholeStock, import_rows, row, stock_of
+from tests.storage.samples import (
+    DEALER,
+    MONDAY,
+    TUESDAY,
+    WEDNESDAY,
+    ImportRow,
+    WholeStock,
+    import_rows,
+    row,
+    stock_of,
+)
 
 from dealer_agent.feeds.files.checks import FeedFinding
 from dealer_agent.feeds.files.counts import FeedShape
@@ -24,7 +34,7 @@ from dealer_agent.storage.stock.reading import (
     read_stock,
     record_refused_import,
 )
-from dealer_agent.storage.stock.stock_import import FeedReview, ImportRow, Scope, StockBefore
+from dealer_agent.storage.stock.stock_import import FeedReview, Scope, StockBefore
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 

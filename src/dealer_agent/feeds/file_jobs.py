@@ -3,6 +3,7 @@
 A large file takes a minute of processor time and much memory, which the process that answers requests must not spend.
 """
 
+import gc
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -61,6 +62,8 @@ def words_of(problem: Exception) -> str:
 
 def run_file_job(kind: type[_Job], do: Callable[[_Job], None]) -> None:
     """Does the job of this process, within the limits of an import. `do` raises one of TEMPORARY, and MemoryError."""
+
+    gc.set_threshold(50_000)  # As in a command: the rows of a file live long.
 
     def do_within_limits(job: _Job) -> None:
         with memory_limit_ends_process():

@@ -1,6 +1,7 @@
 """Imports a file into the database, after its checks (docs/protocol.md#listings)."""
 
 import time
+from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -21,20 +22,28 @@ from dealer_agent.feeds.files.archives import unpack
 from dealer_agent.feeds.files.checks import CHECK_BY_ID, CheckRun, FeedChecks, FeedFinding
 from dealer_agent.feeds.files.counts import Comparison, FileCounts, ImportEffect, check_feed, shape_of
 from dealer_agent.feeds.files.feed import MOST_FILE_MIB, MOST_REPORTED, FeedError, ParsedFeed, RowProblem
-from dealer_agent.feeds.files.import_plan import Plan
+from dealer_agent.feeds.files.import_plan import FileUnit, Plan
 from dealer_agent.feeds.files.plausibility import Implausibility
 from dealer_agent.feeds.files.reader import read_feed
 from dealer_agent.feeds.row_doubts import ImplausibleRows
-from dealer_agent.inventory.listing import ListingPolicy, Unit, UnitRecord, list_unit, listing_digest, vehicle_id_for
+from dealer_agent.inventory.listing import (
+    ListingPolicy,
+    Unit,
+    UnitRecord,
+    document_of,
+    list_unit,
+    listing_digest,
+    vehicle_id_for,
+)
 from dealer_agent.storage.errors import FeedRefused
 from dealer_agent.storage.stock.reading import record_refused_import
 from dealer_agent.storage.stock.stock_import import (
     FeedReview,
     ImportOutcome,
-    ImportRow,
     Scope,
     StockBefore,
     apply_import,
+    document_hash,
 )
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
@@ -194,7 +203,7 @@ def import_feed(
             store,
             profile.id,
             rows.read(),
-            rows.unit_at,
+            rows.document_at,
             at=at,
             source=source,
             layout=feed.layout,
@@ -284,7 +293,7 @@ class _Rows:
     unknown: dict[str, None] = field(default_factory=dict)
     by_rooftop: Counter[str] = field(default_factory=Counter)
     _unknown_rooftops: int = 0
-    _numbers: list[int] = field(default_factory=list)
+    _numbers: "array[int]" = field(default_factory=lambda: array("q"))
 
     def __post_init__(self) -> None:
         bounds = self.new_check_run().bounds
@@ -299,9 +308,11 @@ class _Rows:
         """Whether a unit with these rooftop hints is at a rooftop of the scope."""
         return (self.policy.rooftop_of(hints) or self.policy.rooftops[0]).name in self.rooftops
 
-    def read(self) -> Iterator[ImportRow]:
+    def read(self) -> Iterator[FileUnit]:
         """The rows in the scope. Counts the others."""
-        for number, (line, unit) in enumerate(self.feed.units):
+        for number in range(len(self.feed.units)):
+            document = self.feed.units.document(number)
+            unit = _unit.decode(document)
             if self.on_progress is not None and number % _PROGRESS_ROWS == 0:
                 self.on_progress(number, len(self.feed.units))
             rooftop = self.policy.rooftop_of(unit.rooftop_hints)
@@ -313,22 +324,32 @@ class _Rows:
             elif self.rooftops and rooftop.name not in self.rooftops:
                 self.outside += 1
                 if self.outside <= MOST_REPORTED:
+                    line = self.feed.units[number].line
                     identifier = unit.vin or unit.stock or None
                     self.outside_row_problems.append(RowProblem(line, identifier, f"The unit is at {rooftop.name}."))
                 continue
             position = len(self._numbers)
             self._numbers.append(number)
-            unit = self._with_rooftop(unit)
+            if self.rooftops:
+                unit = self._with_rooftop(unit)
+                document = document_of(unit)
             noted = self.feed.doubts.get(unit.vin or unit.stock or "")
             self.doubts.add(position, unit, noted, is_ours=rooftop is not None)
             vehicle_id = vehicle_id_for(unit)
             listing = list_unit(unit, UnitRecord(vehicle_id, confirmed_at=self.at, changed_at=self.at), self.policy)
             self.by_rooftop[listing.rooftop] += 1
-            yield ImportRow(unit, vehicle_id, listing_digest(listing, unit.extras))
+            digest = listing_digest(listing, unit.extras)
+            yield FileUnit(unit.vin or None, unit.stock or None, vehicle_id, digest, document_hash(document))
 
     def unit_at(self, position: int) -> Unit:
         """The unit of a row in the scope."""
         return self._with_rooftop(self.feed.units[self._numbers[position]].unit)
+
+    def document_at(self, position: int) -> bytes:
+        """The JSON of `unit_at`."""
+        if self.rooftops:
+            return document_of(self.unit_at(position))
+        return self.feed.units.document(self._numbers[position])
 
     def review(self, plan: Plan, stock: StockBefore) -> FeedReview:
         """Checks the feed against the stock. Reads the stored units that the import changes or marks as sold.

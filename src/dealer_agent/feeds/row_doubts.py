@@ -11,20 +11,17 @@ from datetime import datetime, timedelta
 from itertools import chain
 from typing import NamedTuple
 
-import msgspec
-
 from dealer_agent.feeds.files.checks import CheckRun
 from dealer_agent.feeds.files.counts import MOST_DEALERS
 from dealer_agent.feeds.files.import_plan import Plan
 from dealer_agent.feeds.files.plausibility import Bounds, Implausibility, SimilarPrices, doubt
 from dealer_agent.inventory.canonical_words.text import fold
-from dealer_agent.inventory.listing import ListingPolicy, Unit
+from dealer_agent.inventory.listing import ListingPolicy, Unit, document_of
 from dealer_agent.storage.stock.held_units import GRACE, HeldRows, HeldUnit
 from dealer_agent.storage.stock.stock_import import StockBefore
 
 _NAMED = 3
 _ROWS = 10
-_to_json = msgspec.json.Encoder(order="deterministic")
 
 
 class Foreign(NamedTuple):
@@ -211,7 +208,7 @@ class ImplausibleRows:
             self._source,
             doubts,
             self._at,
-            unit=_to_json.encode(unit),
+            unit=document_of(unit),
         )
         if decided is not None:
             now = now._replace(

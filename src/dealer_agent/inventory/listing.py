@@ -4,7 +4,7 @@ The database stores units. The dealer's policy for rooftops, fees and prices mak
 policy does not need a new feed. Money is whole US dollars.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -43,6 +43,10 @@ class Unit(VehicleMembers, frozen=True, omit_defaults=True, kw_only=True):
     selling_price: Natural | UnsetType = UNSET
     feed_updated_at: datetime | UnsetType = UNSET
     extras: dict[str, Scalar] = field(default_factory=dict)
+
+
+document_of: Callable[[Unit], bytes] = msgspec.json.Encoder(order="deterministic").encode
+"""The JSON of a unit, as the stock has it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,7 +83,7 @@ def test_texts_of_a_column_that_never_repeat_are_forgotten() -> None:
     plain = PlainRows({"vin": (0,), "trim": (1,)}, LAYOUTS["generic"])
     for number in range(5_000):
         plain.read([_VIN, f"Trim {number}" + " " * 64 * (number % 2)])
-    remembered = plain._values[1]
+    remembered = plain._values[1][1]
     assert 0 < len(remembered) <= 2_048
     assert all(len(text) <= 64 for text in remembered)
 

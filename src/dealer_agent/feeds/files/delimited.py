@@ -3,7 +3,6 @@
 import csv
 import io
 import re
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -41,17 +40,13 @@ class DelimitedRow(NamedTuple):
 
 @dataclass(frozen=True)
 class DelimitedTable:
-    """A delimited file. `header` are the names of the columns, and `rows` are the rows below the header.
-
-    `check` reads all rows, and raises the FeedError of a quotation mark that is not closed. It explains other problems.
-    """
+    """A delimited file. `header` are the names of the columns, and `rows` opens the rows below the header."""
 
     layout: Layout
     delimiter: str
     columns: Columns
     header: list[str]
-    rows: Iterator[DelimitedRow]
-    check: Callable[[], object]
+    rows: Callable[[], Iterator[DelimitedRow]]
 
     @property
     def width(self) -> int:
@@ -221,11 +216,10 @@ def read_table(
     literal = _has_literal_quotes(start, delimiter)
 
     def rows() -> Iterator[DelimitedRow]:
-        return _closed(_rows(open_text(feed, encoding), delimiter, literal=literal), delimiter, len(header))
+        all_rows = _rows(open_text(feed, encoding), delimiter, literal=literal)
+        return islice(_closed(all_rows, delimiter, len(header)), above + 1 if fits else 0, None)
 
-    below = islice(rows(), above + 1 if fits else 0, None)
-    columns_read = understand(header, layout)
-    return DelimitedTable(layout, delimiter, columns_read, header, below, lambda: deque(rows(), maxlen=0))
+    return DelimitedTable(layout, delimiter, understand(header, layout), header, rows)
 
 
 def _closed(rows: Iterator[DelimitedRow], delimiter: str, width: int) -> Iterator[DelimitedRow]:

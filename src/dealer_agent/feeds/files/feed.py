@@ -12,7 +12,7 @@ import msgspec
 
 from dealer_agent.correctable import CorrectableError
 from dealer_agent.feeds.files.plausibility import Implausibility
-from dealer_agent.inventory.listing import Unit
+from dealer_agent.inventory.listing import Unit, document_of
 
 MOST_FILE_MIB = 1_024
 MOST_JSON_MIB = 128
@@ -122,7 +122,7 @@ class Units(Sequence[FeedRow]):
 
     def add(self, line: int, unit: Unit) -> int:
         """Writes a unit, and returns its number."""
-        self._ends.append(self._ends[-1] + self._file.write(_to_json.encode(unit)))
+        self._ends.append(self._ends[-1] + self._file.write(document_of(unit)))
         self._lines.append(line)
         return len(self._lines) - 1
 
@@ -142,6 +142,10 @@ class Units(Sequence[FeedRow]):
             return tuple(map(self._unit, self._order[index]))
         return self._unit(self._order[index])
 
+    def document(self, index: int) -> bytes:
+        """The `document_of` a unit."""
+        return self._document(self._order[index])
+
     def line(self, number: int) -> int:
         """The first line of the row of a unit."""
         return self._lines[number]
@@ -153,12 +157,14 @@ class Units(Sequence[FeedRow]):
         return unit
 
     def _unit(self, number: int) -> FeedRow:
-        start, end = self._ends[number], self._ends[number + 1]
+        return FeedRow(self._lines[number], _from_json.decode(self._document(number)))
+
+    def _document(self, number: int) -> bytes:
+        start = self._ends[number]
         self._file.seek(start)
-        return FeedRow(self._lines[number], _from_json.decode(self._file.read(end - start)))
+        return self._file.read(self._ends[number + 1] - start)
 
 
-_to_json = msgspec.json.Encoder()
 _from_json = msgspec.json.Decoder(Unit)
 
 

@@ -1,6 +1,6 @@
 """Reads a feed: bytes to units and a report. Pure."""
 
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
@@ -324,16 +324,27 @@ def _read_delimited(
     last: DelimitedRow | None = None
     short_rows = 0
     try:
-        for row in table.rows:
-            reading = _read_row(row, table, plain_rows, layout)
+        for row in table.rows():
+            if row.error is not None:
+                reading = ParsedRow(refused=row.error)
+            elif row.cells == table.header:
+                reading = ParsedRow(refused="The row repeats the header.")
+            elif len(row.cells) == table.width and (plain := plain_rows.read(row.cells)) is not None:
+                reading = plain
+            else:
+                cells, row_problem = cells_of(row, table)
+                reading = read_unit(cells, layout)
+                _check_columns(row, table.width, reading)
+                if row_problem is not None:
+                    reading.row_problems.append(row_problem)
+                    short_rows += len(row.cells) < table.width
             if reading.unit is not None:
                 texts = row.cells if not withheld else [t for n, t in enumerate(row.cells) if n not in withheld]
                 reading.note_sold_words(texts)
-            short_rows += row.error is None and len(row.cells) < table.width
             tally.add(row.line, reading, done=row.line)
             last = row
     except FeedError:
-        table.check()
+        deque(table.rows(), maxlen=0)  # A quotation mark that is not closed explains the other problems.
         raise
     named = {member: tuple(map(table.header.__getitem__, indexes)) for member, indexes in table.columns.fields.items()}
     column_names = _ColumnNames(named, table.columns.not_understood, table.columns.withheld)
@@ -341,22 +352,6 @@ def _read_delimited(
     cut = "" if surveyed.line_end or rows_are_often_short else _cut(last, table)
     signs = _signs_of_damage(feed, encoding, surveyed, cut)
     return tally.end(table.layout, encoding, table.delimiter, column_names, signs)
-
-
-def _read_row(row: DelimitedRow, table: DelimitedTable, plain_rows: PlainRows, layout: Layout) -> ParsedRow:
-    """A row as a unit, or the reason why it is refused."""
-    if row.error is not None:
-        return ParsedRow(refused=row.error)
-    if row.cells == table.header:
-        return ParsedRow(refused="The row repeats the header.")
-    if len(row.cells) == table.width and (plain := plain_rows.read(row.cells)) is not None:
-        return plain
-    cells, row_problem = cells_of(row, table)
-    reading = read_unit(cells, layout)
-    _check_columns(row, table.width, reading)
-    if row_problem is not None:
-        reading.row_problems.append(row_problem)
-    return reading
 
 
 def _check_columns(row: DelimitedRow, width: int, reading: ParsedRow) -> None:

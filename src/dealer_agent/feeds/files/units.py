@@ -4,10 +4,11 @@ A cell that cannot be parsed counts as absent, and a problem reports it. No cell
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from operator import itemgetter
+from sys import intern
 from typing import Any
 
 from dealer_agent.feeds.files import values
@@ -70,12 +71,8 @@ def _parser(parse: Callable[[str], object], *, zero: bool = False) -> "_Read":
 class _RowParser:
     """Collects the members of one unit. The methods and attributes from `status` to `address` parse cells."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, cells: Cells, layout: Layout) -> None:
         self.layout = layout
-        self.begin({})
-
-    def begin(self, cells: Cells) -> None:
-        """Begins a row."""
         self.cells: Cells = {}
         for name, texts in cells.items():
             # Most members have one cell. A list for each of them takes time.
@@ -107,7 +104,8 @@ class _RowParser:
             if word is None:
                 self.not_understood(member, text, "the unit is held back")
                 self.doubts.append(doubt("status_unknown", text=text))
-        self.keep(member, next((word for word in words if word is not None), None))
+        # Interned, as the default is: msgspec leaves out a default that is the same object.
+        self.keep(member, next((intern(word) for word in words if word is not None), None))
         self.is_sold = "sold" in words
 
     def vehicle_type(self, member: str, _: Feed) -> None:
@@ -302,8 +300,7 @@ def read_unit(cells: Cells, layout: Layout, ready: dict[str, Any] | None = None)
 
     A row without VIN and stock number is refused. The row of a sold unit has an identifier, and no unit.
     """
-    row = _RowParser(layout)
-    row.begin(cells)
+    row = _RowParser(cells, layout)
     row.read(IDENTIFY)
     identifier = row.members.get("vin") or row.members.get("stock")
     reading = ParsedRow(
@@ -330,106 +327,80 @@ def read_unit(cells: Cells, layout: Layout, ready: dict[str, Any] | None = None)
 
 
 _MOST_REMEMBERED = 2_048
-"""Values of one column. When there are more, all are forgotten."""
+"""Texts of one member. When there are more, all are forgotten."""
 _LONGEST_REMEMBERED = 64
-"""Characters. A longer text seldom repeats."""
-
-
-_Value = tuple[object, tuple[str, ...]]
-"""The value of a member, and which of the cells that it is read from are filled."""
-
-
-def _plain_vin(text: str) -> str | None:
-    return text if values.VIN_SHAPE.fullmatch(text) and values.has_check_digit(text) else None
-
-
-def _plain_photos(text: str) -> tuple[str, ...] | None:
-    photos, refused = values.photos([text])
-    return None if refused else tuple(photos)
-
-
-_PLAIN: Mapping[CellParser, Callable[[str], object]] = {
+_RARELY_REPEATED: Mapping[CellParser, Callable[[str], object]] = {
     "dollars": values.dollars,
     "miles": values.miles,
     "moment": values.moment,
-    "vin": _plain_vin,
+    "vin": lambda text: text if values.VIN_SHAPE.fullmatch(text) and values.has_check_digit(text) else None,
+    "stock": lambda text: text if text.isascii() and text.isalnum() and len(text) <= FEEDS["stock"].limit else None,
     "prose": prose,
-    "photos": _plain_photos,
+    "photos": values.plain_photos,
     "features": lambda text: tuple(values.features([text])),
     "address": values.web_address,
 }
-"""For members whose texts seldom repeat: the value of the only text of a row, which is not absent. For a text without a
-value, the parser decides."""
+"""The value of the only text of a member, which is not absent. Without a value, the parser decides."""
 
 
-class _Values(dict[Any, _Value | None]):
-    """What one parser makes of the texts of its cells: None if they are not plain, and need `read_unit`.
+class _Values(dict[Any, tuple[object, tuple[str, ...]] | None]):
+    """The value of a member and its filled fields, by the text or texts. None for those that are not plain.
 
-    A key is a text, or a tuple of them if the parser reads several columns. Short ones are remembered, because most
-    cells repeat from row to row.
+    Short ones are remembered: most cells repeat from row to row.
     """
 
-    def __init__(self, layout: Layout, step: "tuple[_Read, str, Feed]", columns: Mapping[str, int]) -> None:
+    def __init__(self, layout: Layout, step: "tuple[_Read, str, Feed]", fields: Mapping[str, Sequence[int]]) -> None:
         super().__init__()
-        self._parser = _RowParser(layout)
-        self._step = step
-        # By the name that the parser uses, the number of columns.
-        self._columns = columns
-        self._absent = getattr(Unit(), step[1])
-        self._plain = _PLAIN.get(step[2].reader) if columns == {step[1]: 1} else None
-        self._filled = tuple(columns)
+        self._read, self._member, self._feed = step
+        self._fields = fields
+        self._layout = layout
+        self._absent = getattr(Unit(), self._member)
+        is_single = [*map(len, fields.values())] == [1] and self._member in fields
+        self._rarely_repeated = _RARELY_REPEATED.get(self._feed.reader) if is_single else None
 
-    def __missing__(self, key: Any) -> _Value | None:
-        if self._plain is not None and not is_absent(key) and (value := self._plain(key)):
-            return value, self._filled
+    def __missing__(self, key: Any) -> tuple[object, tuple[str, ...]] | None:
+        if self._rarely_repeated is not None and not is_absent(key) and (value := self._rarely_repeated(key)):
+            return value, (self._member,)
         texts: tuple[str, ...] = (key,) if isinstance(key, str) else key
-        found = self._read(iter(texts))
+        left = iter(texts)
+        cells = {name: list(islice(left, len(columns))) for name, columns in self._fields.items()}
+        row = _RowParser(cells, self._layout)
+        if row.cells:
+            self._read(row, self._member, self._feed)
+        is_plain = not (row.misread or row.doubts or row.row_problems or row.is_sold)
+        found = (row.members.get(self._member, self._absent), tuple(row.cells)) if is_plain else None
         if sum(map(len, texts)) <= _LONGEST_REMEMBERED:
             if len(self) >= _MOST_REMEMBERED:
                 self.clear()
             self[key] = found
         return found
 
-    def _read(self, texts: Iterator[str]) -> _Value | None:
-        read, member, feed = self._step
-        parser = self._parser
-        parser.begin({name: list(islice(texts, count)) for name, count in self._columns.items()})
-        if parser.cells:
-            read(parser, member, feed)
-        if parser.misread or parser.doubts or parser.row_problems or parser.is_sold:
-            return None
-        return parser.members.get(member, self._absent), tuple(parser.cells)
-
 
 class PlainRows:
-    """Reads the rows of a file in which every cell is plain, as `read_unit` does, in a fourth of its time.
+    """Reads rows in which all `fields` are plain, in less time than `read_unit`, with the same results.
 
-    `fields` are the columns of each field. A parser reads its own columns, but the year and the type also decide about
-    an old VIN, which is not plain.
+    Only the parser of VINs needs other fields: the year and the type, for an old VIN. That is never plain.
     """
 
     def __init__(self, fields: Mapping[str, Sequence[int]], layout: Layout) -> None:
-        self._layout = layout
-        # For each parser its member, what picks its texts from a row, and the values.
         self._members: list[str] = []
-        self._picked: list[Callable[[list[str]], Any]] = []
-        self._values: list[_Values] = []
+        # What picks the texts of each member from a row, and its values.
+        self._values: list[tuple[Callable[[list[str]], Any], _Values]] = []
         for step in (*IDENTIFY, *DESCRIBE):
-            _, member, feed = step
-            own = {name: fields[name] for name in (member, *(feed.more_columns or ())) if fields.get(name)}
-            if own:
-                self._values.append(_Values(layout, step, {name: len(indexes) for name, indexes in own.items()}))
-                self._members.append(member)
-                self._picked.append(itemgetter(*chain.from_iterable(own.values())))
+            names = (step[1], *(step[2].more_columns or ()))
+            if own := {name: fields[name] for name in names if fields.get(name)}:
+                self._members.append(step[1])
+                self._values.append((itemgetter(*chain.from_iterable(own.values())), _Values(layout, step, own)))
+        self._needs_fuel = layout.fuel_inside_engine
 
     def read(self, cells: list[str]) -> ParsedRow | None:
         """The unit of a row that is as long as the header. None for a row that needs `read_unit`."""
-        found = [values[pick(cells)] for pick, values in zip(self._picked, self._values, strict=True)]
+        found = [values[pick(cells)] for pick, values in self._values]
         if None in found:
             return None
         read, filled = zip(*found, strict=True)
         unit = Unit(**dict(zip(self._members, read, strict=True)))
         identifier = unit.vin or unit.stock
-        if not identifier or (self._layout.fuel_inside_engine and not unit.fuel):
+        if not identifier or (self._needs_fuel and not unit.fuel):
             return None
         return ParsedRow(identifier=identifier, unit=unit, filled=tuple(chain.from_iterable(filled)))

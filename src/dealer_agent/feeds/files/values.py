@@ -167,7 +167,7 @@ _URL = re.compile(r"https?://[^\s/?#@<>\"\\:{}|^`]+(?::\d{1,5})?(?:[/?#][^\s<>\"
 _PLAIN_URL = r"https?://[A-Za-z0-9.-]{1,200}+/[A-Za-z0-9._~:/?#@!$'()*+=%-]{0,1000}+"
 _PLAIN_ADDRESS = re.compile(_PLAIN_URL)
 _PLAIN_PHOTOS = re.compile(rf"{_PLAIN_URL}(?:([|,;]){_PLAIN_URL}(?:\1{_PLAIN_URL})*+)?")
-"""Addresses that need no change, with one mark between them. Most cells are such, and the other patterns take time."""
+"""Addresses that need no change. Most are such, and the other patterns take time."""
 _FEATURE_BREAK = re.compile(r"<(?:br|/?li|/?p)\b[^<>]{0,200}>", re.IGNORECASE)
 _BEFORE_URL = re.compile(r"(?<![|,;\s])[|,;\s]++(?=(?:https?:)?//)", re.IGNORECASE)
 _NO_PRICE = frozenset(
@@ -228,11 +228,6 @@ def _number(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
     return pattern.fullmatch(text) if len(text) <= _LONGEST_NUMBER else None
 
 
-def _is_short_number(text: str) -> bool:
-    """Whether the text has only a few digits, as most amounts: a pattern and a Decimal take ten times as long."""
-    return len(text) < 7 and text.isascii() and text.isdecimal()
-
-
 def is_no_price(text: str) -> bool:
     """Whether the text says that there is no price: `Call`, `Contact us`."""
     return re.sub(r"[\W_]+", "", text).casefold() in _NO_PRICE
@@ -240,7 +235,7 @@ def is_no_price(text: str) -> bool:
 
 def dollars(text: str) -> int | None:
     """Whole US dollars of `28995`, `$28,995.00*`, `18000 USD`, `28.995,00`, `28 995`. Cents are rounded, halves up."""
-    if _is_short_number(text):
+    if len(text) < 7 and text.isascii() and text.isdecimal():  # A pattern and a Decimal take ten times as long.
         return int(text)
     match = _number(_MONEY, text)
     if match is None:
@@ -285,7 +280,7 @@ def is_no_mileage(text: str) -> bool:
 
 def miles(text: str, unit: str = "") -> int | None:
     """Whole miles of `41,200`, `41200 mi`, `66306 KM`. `unit` is for a text without one. Halves are rounded up."""
-    if not unit and _is_short_number(text):
+    if not unit and len(text) < 7 and text.isascii() and text.isdecimal():
         return int(text)
     match = _number(_MILES, text)
     if match is None:
@@ -385,12 +380,16 @@ def web_address(text: str) -> str | None:
     return address if len(address) <= 2048 and _URL.fullmatch(address) else None
 
 
+def plain_photos(text: str) -> tuple[str, ...]:
+    """The `photos` of a text with plain URLs and one mark between them. () for another text."""
+    plain = _PLAIN_PHOTOS.fullmatch(text)
+    return tuple(dict.fromkeys(text.split(plain[1] or "|")))[:MOST_PHOTOS] if plain else ()
+
+
 def photos(texts: list[str]) -> tuple[list[str], int]:
     """The distinct photo URLs in order, split at separators before `http`, and the number of other texts."""
     addresses: dict[str, None] = {}
     refused = 0
-    if len(texts) == 1 and (plain := _PLAIN_PHOTOS.fullmatch(texts[0])):
-        return list(dict.fromkeys(texts[0].split(plain[1] or "|")))[:MOST_PHOTOS], 0
     for piece in chain.from_iterable(_BEFORE_URL.split(text.strip(" |,;\t\r\n")) for text in texts):
         address = web_address(piece.rstrip("|,; \t\r\n"))
         if address is not None:

@@ -120,6 +120,12 @@ class Prepared:
         count: int = _run(tx.connection, lambda cursor: cursor.execute(compiled.sql, parameters).rowcount)
         return count
 
+    def write_each(self, tx: Transaction, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Executes the statement at once for each of the rows. Raises StorageError."""
+        write_collected(tx.connection)
+        compiled = self.compiled(tx.connection)
+        _run_all(tx.connection, [((tx.dealer_id, self), [compiled.parameters(tx.dealer_id, row) for row in rows])])
+
     def add(
         self, tx: Transaction, values: Mapping[str, Any], *, keys: Iterable[bytes] = (), conflict: str | None = None
     ) -> None:

@@ -1,12 +1,13 @@
 """Writes the changes of an import to the stock in short transactions, which are its parts."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from sqlalchemy import bindparam, delete, insert, select
 
+from dealer_agent.storage.leads.prepared_statements import Prepared
 from dealer_agent.storage.schema import unit_changes, unit_documents, units
 from dealer_agent.storage.statements import of_dealer, upsert
 from dealer_agent.storage.stock.reading import read_revision
@@ -21,13 +22,20 @@ _PART_SECONDS = {"sqlite": 0.02, "postgresql": 0.2}
 
 _LEAST_ROWS = 50
 _MOST_ROWS = 2_000
+_MOST_LISTED = 20_000
 
-ADD_CHANGE = insert(unit_changes)
+ADD_CHANGE = Prepared(insert(unit_changes))
 
-_some_changes = (of_dealer(unit_changes), unit_changes.c.vehicle_id.in_(bindparam("in_vehicles", expanding=True)))
-
-LIST_CHANGES = select(unit_changes.c.vehicle_id, unit_changes.c.action).where(of_dealer(unit_changes))
-LIST_ABANDONED_CHANGES = LIST_CHANGES.where(unit_changes.c.revision > bindparam("revision"))
+_above = (of_dealer(unit_changes), unit_changes.c.revision > bindparam("above"))
+_id = unit_changes.c.vehicle_id
+LIST_CHANGES = (
+    select(_id, unit_changes.c.action)
+    .where(*_above, _id > bindparam("after_vehicle"))
+    .order_by(_id)
+    .limit(_MOST_LISTED)
+)
+# A range, not a list of ids: SQLAlchemy would write a parameter for each of them into every statement.
+_some_changes = (*_above, _id.between(bindparam("first_vehicle"), bindparam("last_vehicle")))
 
 _unit_columns = [column.name for column in units.c]
 _set_units = ", ".join(f"{column.name} = excluded.{column.name}" for column in units.c if not column.primary_key)
@@ -88,30 +96,44 @@ class Parts:
 
 def add_changes(tx: Transaction, rows: list[dict[str, Any]]) -> None:
     """Writes rows of `unit_changes`."""
-    tx.execute_each(ADD_CHANGE, rows)
+    ADD_CHANGE.write_each(tx, rows)
 
 
 def clean_up(parts: Parts) -> int:
     """Finishes or undoes the work of an import that was killed. Returns the revision of the stock."""
     with parts.store.read(parts.dealer_id) as tx:
         revision = read_revision(tx).stock
-        abandoned = tx.execute(LIST_ABANDONED_CHANGES, {"revision": revision}).scalars().all()
-    parts.run(abandoned, lambda tx, ids: tx.execute(DELETE_CHANGES, {"in_vehicles": ids}))
+    _run_through(parts, revision, lambda tx, _, some: tx.execute(DELETE_CHANGES, some))
     move_changes(parts)
     return revision
 
 
 def move_changes(parts: Parts) -> None:
     """Moves the changes of the current revision into the tables of units, and the replaced rows into the record."""
-    with parts.store.read(parts.dealer_id) as tx:
-        changes = tx.execute(LIST_CHANGES).all()
 
-    def move(tx: Transaction, part: list[Any]) -> None:
+    def move(tx: Transaction, part: list[Any], some: Mapping[str, Any]) -> None:
         # A new unit replaces no row.
         if replacing := [change.vehicle_id for change in part if change.action != "added"]:
             record_replaced(tx, replacing)
-        moved = {"in_vehicles": [change.vehicle_id for change in part]}
         for statement in (MOVE_UNITS, MOVE_DOCUMENTS, DELETE_CHANGES):
-            tx.execute(statement, moved)
+            tx.execute(statement, some)
 
-    parts.run(changes, move)
+    _run_through(parts, 0, move)
+
+
+def _run_through(
+    parts: Parts, above: int, write: Callable[[Transaction, list[Any], Mapping[str, Any]], object]
+) -> None:
+    """Calls `write` with the changes above a revision, and the parameters of `_some_changes`."""
+
+    def write_part(tx: Transaction, part: list[Any]) -> None:
+        write(tx, part, {"above": above, "first_vehicle": part[0].vehicle_id, "last_vehicle": part[-1].vehicle_id})
+
+    after = ""
+    while True:
+        with parts.store.read(parts.dealer_id) as tx:
+            changes = tx.execute(LIST_CHANGES, {"above": above, "after_vehicle": after}).all()
+        if not changes:
+            return
+        parts.run(changes, write_part)
+        after = changes[-1].vehicle_id

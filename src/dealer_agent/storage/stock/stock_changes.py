@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 from sqlalchemy import bindparam, func, select
 
-from dealer_agent.inventory.listing import Unit
+from dealer_agent.inventory.listing import Unit, document_of
 from dealer_agent.storage.errors import NothingToUndo
 from dealer_agent.storage.privacy.keys import claim_dealer
 from dealer_agent.storage.schema import feed_shapes, unit_documents, units
@@ -255,7 +255,7 @@ def _identity(vehicle_id: str, document: bytes, digest_of: DigestOf) -> dict[str
         "vin": unit.vin or None,
         "stock": unit.stock or None,
         "digest": digest_of(vehicle_id, unit),
-        "document_hash": document_hash(unit),
+        "document_hash": document_hash(document_of(unit)),
     }
 
 

@@ -14,7 +14,7 @@ from pathlib import PurePath
 from typing import Any, NamedTuple
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import Struct
 from sqlalchemy import bindparam, delete, insert, select
 
 from dealer_agent.feeds.files.checks import CHECK_BY_ID, FeedFinding, refusals
@@ -46,15 +46,6 @@ _DOCUMENTS = 500
 
 _REPAIRED = 0.5
 _REPAIRS = FeedFinding("repairs", "warn", CHECK_BY_ID["repairs"].sentence)
-_to_json = msgspec.json.Encoder(order="deterministic")
-
-
-class ImportRow(NamedTuple):
-    """One unit of a file. It gets `vehicle_id` if it is new. `digest` changes when buyers see a change."""
-
-    unit: Unit
-    vehicle_id: str
-    digest: str
 
 
 class Scope(NamedTuple):
@@ -201,8 +192,8 @@ FORGET_UNITS = delete(units).where(of_dealer(units), units.c.vehicle_id.in_(bind
 def apply_import(
     store: Store,
     dealer_id: str,
-    rows: Iterable[ImportRow],
-    unit_at: Callable[[int], Unit],
+    rows: Iterable[FileUnit],
+    document_at: Callable[[int], bytes],
     *,
     at: datetime,
     source: str,
@@ -215,8 +206,8 @@ def apply_import(
     begun: float | None = None,
     on_commit: Callable[[Transaction, int], object] = lambda _tx, _revision: None,
 ) -> ImportOutcome:
-    """Replaces the stock by `rows`: readers see the old stock or the new one. `unit_at` returns the unit of
-    the row at a position: of each row, only ids and hashes are kept in memory.
+    """Replaces the stock by `rows`: readers see the old stock or the new one. `document_at` returns the document
+    of the row at a position: of each row, only ids and hashes are kept in memory.
 
     Units for sale that are not in `rows` become sold. With a scope, only units of its rooftops do, and all rows are of
     these rooftops. `review` checks the plan of the import: if it finds a reason to refuse, raises FeedRefused and
@@ -225,7 +216,7 @@ def apply_import(
     the time `at` on the monotonic clock, if reading the file took a while. `on_commit`
     gets the transaction that makes the new revision current, and the revision: if it raises, the stock is unchanged.
     """
-    file = [_file_unit(row) for row in rows]
+    file = list(rows)
     if dry_run:
         with store.read(dealer_id) as tx:
             check_owner(tx)
@@ -236,7 +227,7 @@ def apply_import(
         parts = Parts(store, dealer_id, at, begun)
         revision = clean_up(parts) + 1
         plan, reviewed = _plan(store, dealer_id, file, scope, review)
-        changes = _Changes(file, unit_at, revision, at)
+        changes = _Changes(file, document_at, revision, at)
         for planned in (plan.added, plan.changed, plan.back):
             parts.run(planned, add_changes, changes.replaced)
         parts.run(plan.refreshed, add_changes, changes.refreshed)
@@ -248,6 +239,7 @@ def apply_import(
             on_commit(tx, revision)
             # While the clock is implausible, keep everything; a later import deletes it.
             may_forget = clock_problem(tx) is None
+        del file, plan, changes  # They take much memory.
         move_changes(parts)
         if may_forget:
             _forget_sold(parts, at - timedelta(days=remember_days), revision)
@@ -307,18 +299,9 @@ def rooftops_key(scope: Scope | None) -> str:
     return msgspec.json.encode(() if scope is None else scope.rooftops).decode()
 
 
-def _file_unit(row: ImportRow) -> FileUnit:
-    unit = row.unit
-    return FileUnit(_given(unit.vin), _given(unit.stock), row.vehicle_id, row.digest, document_hash(unit))
-
-
-def document_hash(unit: Unit) -> bytes:
+def document_hash(document: bytes) -> bytes:
     """A hash of all facts of a unit."""
-    return blake2b(_to_json.encode(unit), digest_size=16).digest()
-
-
-def _given(value: str | UnsetType) -> str | None:
-    return None if value is UNSET else value or None
+    return blake2b(document, digest_size=16).digest()
 
 
 def _fits_better(earlier: Plan) -> bool:
@@ -415,7 +398,7 @@ class _Changes:
     """The rows of `unit_changes` for the units of a file."""
 
     file: Sequence[FileUnit]
-    unit_at: Callable[[int], Unit]
+    document_at: Callable[[int], bytes]
     revision: int
     at: datetime
 
@@ -434,7 +417,7 @@ class _Changes:
             "updated_at": self.at,
             "sold_at": None,
             "action": "added" if row.known is None else "changed" if row.known.sold_at is None else "back",
-            "unit": _to_json.encode(self.unit_at(row.position)),
+            "unit": self.document_at(row.position),
         }
 
     def refreshed(self, row: PlannedRow) -> dict[str, Any]:
