@@ -303,7 +303,7 @@ class DeliveryLoop:
                 sending = Sending(queue, dealer, delivery, leads)
                 task = asyncio.create_task(self._deliver(sending))
                 self._in_progress[task] = sending
-                task.add_done_callback(self._ended)
+                task.add_done_callback(self._on_task_end)
         counts = Counter(delivery.receiver for delivery in leased)
         # A receiver with fewer deliveries than its limit has no more.
         queue.receivers_due.difference_update(
@@ -353,7 +353,7 @@ class DeliveryLoop:
             at_receiver[dealer_id, sending.delivery.receiver] += not sending.is_being_recorded
         return used, at_failing, at_receiver
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _on_task_end(self, task: asyncio.Task[None]) -> None:
         """Forgets a delivery whose task has ended, and looks for more of its dealer."""
         sending = self._in_progress.pop(task)
         fault = None if task.cancelled() else task.exception()

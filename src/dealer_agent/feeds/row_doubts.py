@@ -97,7 +97,7 @@ class ImplausibleRows:
             # If no row names one of several rooftops, the check `rooftops_unknown` says so.
             is_judged = len(self._policy.rooftops) == 1 or self._own_dealers
             if is_judged and len(self._rows_of_dealer) + bool(self._own_dealers) > 1:
-                check_run.add("dealers_mixed", named=_some(self._own_dealers | self._rows_of_dealer))
+                check_run.add("dealers_mixed", named=_first_names(self._own_dealers | self._rows_of_dealer))
             return Foreign()
         foreign: dict[str, set[int]] = {}
         for name, rows in strange.items():
@@ -105,7 +105,7 @@ class ImplausibleRows:
             if len(new) * 2 > len(rows):
                 foreign[name] = new
         positions: set[int] = set().union(*foreign.values())
-        named = _some(f"{name} ({len(rows):,})" for name, rows in foreign.items())
+        named = _first_names(f"{name} ({len(rows):,})" for name, rows in foreign.items())
         check_run.share("dealers_foreign", len(positions), self._rows, named=named)
         if not positions or any(map(check_run.is_accepted, ("dealers_foreign", "rows_foreign"))):
             return Foreign()
@@ -156,7 +156,9 @@ class ImplausibleRows:
             if unreleased or (decided is not None and decided.decision == "hidden"):
                 in_stock = plan.known_at.get(position)
                 is_for_sale = in_stock is not None and in_stock.sold_at is None
-                held[position] = self._held(ids[position], unit, unreleased, decided, stock, is_for_sale=is_for_sale)
+                held[position] = self._held_record(
+                    ids[position], unit, unreleased, decided, stock, is_for_sale=is_for_sale
+                )
         # A held unit has a time of leaving while buyers see its last good facts. The others are not for sale now.
         without_good_facts = {each.vehicle_id for each in held.values() if each.leaves_at is None}
         plan.leave_out(held.keys(), without_good_facts)
@@ -187,7 +189,7 @@ class ImplausibleRows:
                 doubts = (*doubts, old)
         return tuple(each for each in doubts if not each.is_covered(decided.released))
 
-    def _held(
+    def _held_record(
         self,
         vehicle_id: str,
         unit: Unit,
@@ -270,7 +272,7 @@ class ImplausibleRows:
         return [f"{unit.stock or unit.vin}: {unit.rooftop_hints[0]}" for unit in units]
 
 
-def _some(names: Iterable[str]) -> str:
+def _first_names(names: Iterable[str]) -> str:
     names = list(names)
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more

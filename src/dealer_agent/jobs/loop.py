@@ -161,10 +161,10 @@ class JobLoop:
 
     async def look(self) -> bool:
         """Begins due jobs, and returns whether there was one. Raises StorageError."""
-        begun = [self._begin_job(kind, key, when) for kind, key, when in await asyncio.to_thread(self._find)]
+        begun = [self._begin_job(kind, key, when) for kind, key, when in await asyncio.to_thread(self._due_jobs)]
         return any(begun)
 
-    def _find(self) -> list[tuple[Kind, JobKey, When]]:
+    def _due_jobs(self) -> list[tuple[Kind, JobKey, When]]:
         """The jobs that are due now, and those that the process wants to run at once."""
         if self.begin is not None:
             self.begin()
@@ -187,11 +187,11 @@ class JobLoop:
         used = 0 if key.dealer_id == ALL_DEALERS else running.total() - running[ALL_DEALERS]
         if key in self._running or running[key.dealer_id] >= min(kind.of_dealer, kind.at_once - used):
             return False
-        task = self._running[key] = asyncio.create_task(self._do(kind, key, when))
+        task = self._running[key] = asyncio.create_task(self._run_job(kind, key, when))
         task.add_done_callback(lambda _: self._running.pop(key))
         return True
 
-    async def _do(self, kind: Kind, key: JobKey, when: When) -> None:
+    async def _run_job(self, kind: Kind, key: JobKey, when: When) -> None:
         """Runs one job. A job that fails again and again is logged once."""
         try:
             done = await run_job(self.store, kind, key, when, self.clock)

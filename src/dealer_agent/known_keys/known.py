@@ -117,7 +117,7 @@ class KnownKeys:
         found = self._sets.get(source)
         if found is None or found.expires_at + KEPT_SECONDS <= self.clock():
             if source not in self._versions:  # Otherwise it is being fetched, or did not answer.
-                self._ask(source)
+                self._request_fetch(source)
             return None
         self._in_use.add(source)
         return found
@@ -133,9 +133,9 @@ class KnownKeys:
             and max(found.fetched_at, self._again.get(source, 0.0)) + ASKED_AGAIN.total_seconds() < now
         ):
             self._again[source] = now
-            self._ask(source)
+            self._request_fetch(source)
 
-    def _ask(self, source: str) -> None:
+    def _request_fetch(self, source: str) -> None:
         if source in self._pinned or (len(self._asked) < MAX_WAITING and len(source) <= LONGEST_SOURCE):
             self._asked[source] = None
 
@@ -235,7 +235,7 @@ class KnownKeys:
             if is_pinned:
                 return JobResult(None, failed=True)
             return JobResult(job.now + max(RETRIED_AFTER, _pause_after(started)))
-        if not await asyncio.to_thread(self._put, job, found):
+        if not await asyncio.to_thread(self._store_keys, job, found):
             return JobResult(job.now + FORGOTTEN_AFTER)
         # Before the end, and not all at the same time.
         seconds = (found.expires_at - found.fetched_at) * random.uniform(0.7, 0.9)  # noqa: S311 - no secret.
@@ -260,7 +260,7 @@ class KnownKeys:
         with self.store.read(self.owner) as tx:
             return find_source(tx, source)
 
-    def _put(self, job: Job, found: KeySet) -> bool:
+    def _store_keys(self, job: Job, found: KeySet) -> bool:
         """Stores keys. Returns whether there was room for them."""
         with self.store.write(self.owner, datetime.fromtimestamp(found.fetched_at, UTC)) as tx:
             hold_job(tx, job)

@@ -125,7 +125,7 @@ def restore_backup(
         if backup.brings_keys:
             create_key_file(folder, backup.keyring)
         url = f"sqlite:///{folder / DATABASE_FILE}" if manifest.database == "sqlite" else str(admin_url)
-        held = restore_database(url, manifest, folder, on_insert, _hold if hold else lambda _: None)
+        held = restore_database(url, manifest, folder, on_insert, _hold_deliveries if hold else lambda _: None)
         shutil.rmtree(folder / TABLES_FOLDER)
     return held
 
@@ -209,7 +209,7 @@ def _existing(path: Path) -> Path:
     return next(each for each in (path, *path.absolute().parents) if each.exists())
 
 
-def _hold(connection: Connection) -> int:
+def _hold_deliveries(connection: Connection) -> int:
     """Migrates a restored database, and holds its waiting deliveries back. Returns their number."""
     migrate_connection(connection)
     held = 0

@@ -168,7 +168,7 @@ class LeadWriter:
             try:
                 self._store_apart(writes)
             except Exception as error:  # noqa: BLE001 - if the thread ended, every lead would wait for ever
-                self._fail(group, error)
+                self._fail_group(group, error)
                 for write in group:
                     write.settle()
 
@@ -256,9 +256,9 @@ class LeadWriter:
         except DatabaseBusy as error:
             if self._engine.dialect.name != "sqlite":
                 return UnstoredWrites({}, writes)
-            self._fail(group, error)
+            self._fail_group(group, error)
         except Exception as error:  # noqa: BLE001 - if the thread ended, every lead would wait for ever
-            self._fail(group, error)
+            self._fail_group(group, error)
             left = UnstoredWrites({}, {})
         for dealer_id in writes.keys() - left.blocked.keys() - left.alone.keys():
             self._queue.let_in(dealer_id)
@@ -266,7 +266,7 @@ class LeadWriter:
                 write.settle()
         return left
 
-    def _fail(self, group: Iterable[LeadWrite[Any]], error: Exception) -> None:
+    def _fail_group(self, group: Iterable[LeadWrite[Any]], error: Exception) -> None:
         """Sets the `failure` of all writes that have none, and makes the next probe write."""
         self._failed = True
         for write in group:
