@@ -89,7 +89,9 @@ class SnapshotLoader:
         except OSError as failure:
             folder.note_failure(failure)
             if is_large:
-                raise SnapshotError("the snapshot of the stock cannot be written") from failure
+                raise SnapshotError(
+                    "the snapshot of the stock cannot be written: check the disk and the rights of its folder"
+                ) from failure
             return FlatArrays(self._make_in_memory(now))
         folder.note_failure(None)
         return found

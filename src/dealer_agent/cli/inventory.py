@@ -250,7 +250,8 @@ def held(dealer: OpenDealer) -> Table:
     what = {"Unit": "name", "VIN": "vin", "Rooftop": "rooftop", "Reason": "reason", "Why": "sentence"}
     columns: Columns = {**what, "Since": "since", "Leaves": "leaves_at", "Decision": "decision", "By": "decided_by"}
     notes = [
-        "Buyers do not see these units, or see their last good facts until they leave. Correct the feed, or decide:",
+        "Buyers do not see these units, or see their last good facts until they leave the stock. Correct the feed, or "
+        "decide:",
         "  dealer-agent inventory release UNIT   publishes what the feed says",
         "  dealer-agent inventory hide UNIT      publishes nothing, whatever the feed says",
     ]

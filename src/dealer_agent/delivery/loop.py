@@ -399,7 +399,7 @@ class DeliveryLoop:
         except Exception as fault:  # noqa: BLE001 - the boundary: a fault of one delivery must not end the loop.
             # The message of a library's error may quote the lead.
             log.error("fault", **sending.named(), error=type(fault).__qualname__, problem=words_of(fault))
-            problem = f"a fault in this program ({type(fault).__qualname__}); the log says where"
+            problem = f"a fault in this program ({type(fault).__qualname__}): see the event `fault` in its log"
             unsent = NotDelivered(problem, channel_failed=False, may_have_arrived=lease.may_have_left)
             end = end_of_failure(delivery, settings, unsent)
         else:

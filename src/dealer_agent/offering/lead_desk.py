@@ -235,7 +235,9 @@ def _starts(slots: Iterable[Slot]) -> tuple[str, ...]:
 
 
 def _not_found() -> errors.LeadNotFound:
-    return errors.LeadNotFound("There is no such lead of this agent.", {"in": "payload", "instancePath": "/lead_id"})
+    return errors.LeadNotFound(
+        "This agent has sent no lead with this id.", {"in": "payload", "instancePath": "/lead_id"}
+    )
 
 
 def _no_visit() -> errors.VisitNotFound:

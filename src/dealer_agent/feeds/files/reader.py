@@ -257,10 +257,9 @@ class _Tally:
         for member, misread in self.misread.items():
             number = misread.row_problems.count
             if number > _MOST_MISREAD:
-                share = f"{number:,} of {self.rows_with[member]:,}"
-                listed.append(
-                    RowProblem(misread.line, None, f"{member}: {share} not understood, such as {misread.example!r}.")
-                )
+                share = f"{number:,} of {self.rows_with[member]:,} values"
+                text = f"{member}: {share} are not understood, such as {misread.example!r}."
+                listed.append(RowProblem(misread.line, None, text))
                 count += 1
             else:
                 listed.extend(misread.row_problems.first)
