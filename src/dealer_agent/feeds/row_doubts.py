@@ -16,7 +16,7 @@ import msgspec
 from dealer_agent.feeds.files.checks import CheckRun
 from dealer_agent.feeds.files.counts import MOST_DEALERS
 from dealer_agent.feeds.files.import_plan import Plan
-from dealer_agent.feeds.files.plausibility import Bounds, Implausibility, SimilarPrices, doubt
+from dealer_agent.feeds.files.plausibility import Bounds, Implausibility, SimilarPrices, implausibility
 from dealer_agent.inventory.canonical_words.text import fold
 from dealer_agent.inventory.listing import ListingPolicy, Unit
 from dealer_agent.storage.stock.held_units import GRACE, HeldRows, HeldUnit
@@ -116,7 +116,7 @@ class ImplausibleRows:
     def compare(self, position: int, old: int, new: int) -> Implausibility | None:
         """The doubt about the price of a unit for sale, compared with its last one. 0 is not a price."""
         if old and self._has("price_zero", position):
-            return doubt("price_zero", other=old)
+            return implausibility("price_zero", other=old)
         return self._bounds.jump_of(old, new)
 
     def _has(self, reason: str, position: int) -> bool:
@@ -139,7 +139,7 @@ class ImplausibleRows:
         released unit is no longer in the file, its release is forgotten after the time `remember`.
         """
         decisions = stock.decisions
-        doubts = self._all_doubts(jumps)
+        doubts = self._find_implausible(jumps)
         if not doubts and not decisions:
             return HeldRows(), ()
         held: dict[int, HeldUnit] = {}
@@ -165,7 +165,7 @@ class ImplausibleRows:
         self._report(check_run, held)
         return self._rows_after(held.values(), decisions, plan.ids, scope, remember), held.keys()
 
-    def _all_doubts(self, jumps: dict[int, Implausibility]) -> dict[int, tuple[Implausibility, ...]]:
+    def _find_implausible(self, jumps: dict[int, Implausibility]) -> dict[int, tuple[Implausibility, ...]]:
         """The doubts about each unit, by its position: its own, those of similar prices, and jumps of prices."""
         # A price of 0 does not count as a price, unless the unit had one.
         doubts = {row: tuple(d for d in found if d.reason != "price_zero") for row, found in self._doubts.items()}
@@ -184,7 +184,7 @@ class ImplausibleRows:
                 stays = self._has("price_zero", position)
             else:
                 price = unit.selling_price if isinstance(unit.selling_price, int) else 0
-                stays = old.reason == "price_jump" and doubt("price_jump", amount=price).is_covered((old,))
+                stays = old.reason == "price_jump" and implausibility("price_jump", amount=price).is_covered((old,))
             if stays and all(each.reason != old.reason for each in doubts):
                 doubts = (*doubts, old)
         return tuple(each for each in doubts if not each.is_covered(decided.released))

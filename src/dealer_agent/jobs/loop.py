@@ -107,7 +107,7 @@ class PollTimer:
             await begin_due()
         except Exception as fault:  # noqa: BLE001 - the boundary: if the loop ended, nothing more would be done.
             if not self.is_failing:
-                log.error(self.event, error=type(fault).__qualname__, problem=words_of(fault))
+                log.error(self.event, error=type(fault).__qualname__, problem=fault_text(fault))
             self.is_failing = True
         else:
             self.is_failing = False
@@ -202,7 +202,7 @@ class JobLoop:
         except Exception as fault:  # noqa: BLE001 - the boundary: one job must not stop the others.
             if self._failing.get(key) is not type(fault):
                 names = {"kind": key.kind, "dealer": key.dealer_id, "subject": key.subject}
-                log.error("job failed", **names, error=type(fault).__qualname__, problem=words_of(fault))
+                log.error("job failed", **names, error=type(fault).__qualname__, problem=fault_text(fault))
             self._failing[key] = type(fault)
         else:
             self._failing.pop(key, None)
@@ -270,7 +270,7 @@ def _finish(store: Store, kind: Kind, job: Job, done: JobResult | None, now: dat
         finish_job(tx, job, end[0].due_at, end[1], end[0].result or job.result)
 
 
-def words_of(fault: BaseException) -> str:
+def fault_text(fault: BaseException) -> str:
     """What the log says about a fault. The message of another package's exception may contain a secret."""
     if isinstance(fault, StorageError | SettingsError | EncryptionError):
         return str(fault)

@@ -147,7 +147,7 @@ class KnownKeys:
     @property
     def kind(self) -> Kind:
         """The jobs that fetch. A pinned source that does not answer is tried again later and later, up to each hour."""
-        return Kind(KEYS_OF_OTHERS, self._run, at_once=FETCHES_AT_ONCE, of_dealer=FETCHES_AT_ONCE)
+        return Kind(KEYS_OF_OTHERS, self._fetch_source, at_once=FETCHES_AT_ONCE, of_dealer=FETCHES_AT_ONCE)
 
     async def refresh(self) -> None:
         """Stores what this process asks for, and loads what has changed. Raises StorageError. Repeat it."""
@@ -207,7 +207,7 @@ class KnownKeys:
         else:
             self._sets[row.source] = KeySet(row.document, {}, *times)
 
-    async def _run(self, job: Job) -> JobResult:
+    async def _fetch_source(self, job: Job) -> JobResult:
         """Fetches one source."""
         source = job.subject
         row = await asyncio.to_thread(self._find, source)

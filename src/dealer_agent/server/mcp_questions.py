@@ -162,7 +162,7 @@ class Questions:
         result = response.get("result")
         if not isinstance(result, dict) or result.get("resultType") != "input_required":
             return _of_older_revision(response)
-        with self._slot(service, scope) as has_slot:
+        with self._question_slot(service, scope) as has_slot:
             if not has_slot:
                 return _not_sent(message["id"], "Too many people are being asked now. Try again in a minute.")
             until = datetime.now(UTC) + timedelta(seconds=QUESTION_SECONDS)
@@ -189,13 +189,13 @@ class Questions:
         stream = EncryptedTexts(service).open(_STREAM, event_id)
         if stream is None or stream[1] != session.id:
             return False
-        with self._slot(service, scope) as has_slot:
+        with self._question_slot(service, scope) as has_slot:
             if has_slot:
                 await _stream(service, receive, send, WaitingCall(*stream), call, ": continued\n\n")
         return has_slot
 
     @contextmanager
-    def _slot(self, service: Service, scope: Scope) -> Iterator[bool]:
+    def _question_slot(self, service: Service, scope: Scope) -> Iterator[bool]:
         """A slot among the questions that wait. False if there is none."""
         address = scope_address(scope, service.settings.service.trusted_networks) or ""
         if self._waiting.total() >= MOST_WAITING or self._waiting[address] >= MOST_OF_ADDRESS:
