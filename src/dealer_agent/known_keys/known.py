@@ -33,8 +33,8 @@ from dealer_agent.storage.key_sets import (
     FORGOTTEN_AFTER,
     KEYS_OF_OTHERS,
     StoredKeySet,
-    ask_again,
     ask_for_keys,
+    fetch_early,
     find_source,
     key_set_versions,
     pin_sources,
@@ -171,7 +171,7 @@ class KnownKeys:
             with self.store.write(self.owner, datetime.fromtimestamp(now, UTC)) as tx:
                 pin_sources(tx, pins, tx.now + PINNED_FOR)
                 put_uses(tx, uses)
-                ask_again(tx, (source for source in asked if source in self._pinned))
+                fetch_early(tx, (source for source in asked if source in self._pinned))
                 ask_for_keys(tx, (source for source in asked if source not in self._pinned))
             if asked:
                 self._expected_until = now + EXPECTED_SECONDS

@@ -8,8 +8,8 @@ A group of writes collects the rows that it adds (`collect_rows`). They are stor
 table and one round trip, before any statement that could find them or depends on them. `Prepared.read` and `write`
 execute a statement at once. `add` and `move` collect rows.
 
-Most leads are of new customers. So a group looks for the keys of all its writes first (`look_for`). A statement that
-reads rows by keys that are absent finds nothing, and is not executed.
+Most leads are of new customers. So a group looks for the keys of all its writes first (`find_absent_keys`). A
+statement that reads rows by keys that are absent finds nothing, and is not executed.
 """
 
 from collections import namedtuple
@@ -278,7 +278,7 @@ Sought = Mapping[Column[Any], Sequence[bytes]]
 """Keys by the columns that have them."""
 
 
-def look_for(tx: Transaction, sought: Sought) -> None:
+def find_absent_keys(tx: Transaction, sought: Sought) -> None:
     """Finds which of these keys no row has, in one round trip. The caller holds the dealer's lock."""
     rows = _collected(tx.connection)
     assert rows is not None, "without a group, to look twice takes longer"
@@ -301,8 +301,8 @@ class CollectedRows:
         self.touched = 0
         self.connection = connection
         self.absent: set[bytes] = set()
-        """Keys that no row has (`look_for`). A key is a hash of a value with its dealer and its use, so those of
-        several dealers do not meet."""
+        """Keys that no row has (`find_absent_keys`). A key is a hash of a value with its dealer and its use, so those
+        of several dealers do not meet."""
         self.discard()
 
     def discard(self) -> None:
