@@ -91,7 +91,7 @@ def begin_hold(tx: Transaction, asked: HoldRequest, rules: HoldRules, is_for_sal
     if earlier is not None:
         if earlier.request_hash != asked.request_hash:
             raise IdempotencyConflict("This idempotency_key came with another payload before.")
-        return _quoted(tx, earlier)
+        return _with_quote(tx, earlier)
     quote = quote_of(tx, asked.quote_id, asked.caller)
     if quote.valid_until <= tx.now:
         until = utc_text(quote.valid_until)
@@ -131,7 +131,7 @@ def hold_of(tx: Transaction, hold_id: str, caller: str | None) -> QuotedHold:
     hold = find_hold(tx, hold_id)
     if hold is None or hold.caller != caller:
         raise HoldNotFound("There is no such hold.", {"instancePath": "/hold_id"})
-    return _quoted(tx, hold)
+    return _with_quote(tx, hold)
 
 
 def release_hold(tx: Transaction, hold_id: str, caller: str) -> QuotedHold:
@@ -141,7 +141,7 @@ def release_hold(tx: Transaction, hold_id: str, caller: str) -> QuotedHold:
         return quoted
     if not quoted.hold.holds_at(tx.now):
         raise HoldEnded("This hold has ended.", {"status": quoted.hold.status_at(tx.now)})
-    return quoted._replace(hold=_ended(tx, quoted.hold._replace(status="released")))
+    return quoted._replace(hold=_end_now(tx, quoted.hold._replace(status="released")))
 
 
 def offer_of_lead(tx: Transaction, offer: LeadOffer, caller: str | None) -> dict[str, Any]:
@@ -165,13 +165,13 @@ def offer_of_lead(tx: Transaction, offer: LeadOffer, caller: str | None) -> dict
 
 def end_hold(tx: Transaction, hold_id: str, why: str) -> StoredHold:
     """Ends a hold for the staff. Raises HoldRefusedError."""
-    hold = _held(tx, hold_id)
-    return _ended(tx, hold._replace(status="ended_by_dealer", ended_why=why))
+    hold = _require_open_hold(tx, hold_id)
+    return _end_now(tx, hold._replace(status="ended_by_dealer", ended_why=why))
 
 
 def extend_hold(tx: Transaction, hold_id: str, until: datetime) -> StoredHold:
     """Gives a hold another end, for the staff. Raises HoldRefusedError."""
-    hold = _held(tx, hold_id)
+    hold = _require_open_hold(tx, hold_id)
     if until <= tx.now:
         raise HoldRefusedError("That time is in the past: choose a later one")
     if until > hold.created_at + LONGEST_HOLD:
@@ -187,7 +187,7 @@ def shown_status(hold: StoredHold, now: datetime, *, is_for_sale: bool) -> HoldS
     return "sold" if status in ("active", "became_lead") and not is_for_sale else status
 
 
-def _held(tx: Transaction, hold_id: str) -> StoredHold:
+def _require_open_hold(tx: Transaction, hold_id: str) -> StoredHold:
     hold = find_hold(tx, hold_id)
     if hold is None:
         raise HoldRefusedError(f"There is no hold {hold_id}")
@@ -196,13 +196,13 @@ def _held(tx: Transaction, hold_id: str) -> StoredHold:
     return hold
 
 
-def _quoted(tx: Transaction, hold: StoredHold) -> QuotedHold:
+def _with_quote(tx: Transaction, hold: StoredHold) -> QuotedHold:
     quote = find_quote(tx, hold.quote_id)
     assert quote is not None, "a quote is kept as long as its hold"
     return QuotedHold(hold, quote)
 
 
-def _ended(tx: Transaction, hold: StoredHold) -> StoredHold:
+def _end_now(tx: Transaction, hold: StoredHold) -> StoredHold:
     ended = hold._replace(ended_at=tx.now)
     change_hold(tx, ended)
     return ended

@@ -139,7 +139,7 @@ def test_a_column_that_is_not_understood_is_one_line(store: Path) -> None:
     units = rows(*(f",S{n},NORTH,used,MMXX,Ford,Focus,2000{n},{n}000,1,red" for n in range(45)))
     done = bring_in(store, units)
     assert done.returncode == 1
-    assert "not_understood: year: 45 of 45 not understood, such as 'MMXX' on line 2." in done.stderr
+    assert "not_understood: year: 45 of 45 values are not understood, such as 'MMXX' on line 2." in done.stderr
     assert done.stdout.count("MMXX") == 1
 
 

@@ -10,7 +10,7 @@ from tests.server.dealership import Dealership
 from tests.storage.calls import lock_at
 
 from dealer_agent.dealers.routing import NewDelivery
-from dealer_agent.storage.deliveries.outbox import enqueue, get_delivery, hold_deliveries
+from dealer_agent.storage.deliveries.outbox import enqueue, get_delivery, suspend_deliveries
 from dealer_agent.storage.leads.quarantine import quarantine_lead
 
 pytestmark = pytest.mark.outside_protocol("console")
@@ -31,7 +31,7 @@ def test_an_undeliverable_lead_is_tried_again_with_one_button(console: Dealershi
     sam, lead_id = signed_in("sales"), send_lead(console)
     with console.store() as store, store.lock(DEALER) as tx:
         (delivery_id,) = enqueue(tx, lead_id, [NewDelivery("lead", NORTH, "crm")])
-        hold_deliveries(tx, "held for a test")
+        suspend_deliveries(tx, "held for a test")
     shown = page(sam)
     assert "Leads that could not be delivered" in shown
     assert f'action="{ROOT}/leads/{lead_id}/retry"' in shown

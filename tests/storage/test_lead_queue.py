@@ -94,14 +94,14 @@ def test_a_group_has_at_most_one_lead_of_each_of_many_dealers(queue: LeadQueue, 
     assert len(seen) == 20
 
 
-def set_apart(queue: LeadQueue) -> tuple[Counter[str], int]:
+def put_back_blocked(queue: LeadQueue) -> tuple[Counter[str], int]:
     """Sets the dealers of the next group apart, but "other". Returns the group, and how many writes are too old."""
     by_dealer: dict[str, list[LeadWrite[Any]]] = {}
     for write in queue.next_group():
         by_dealer.setdefault(write.dealer_id, []).append(write)
     found = Counter({dealer_id: len(writes) for dealer_id, writes in by_dealer.items()})
     by_dealer.pop("other", None)
-    old = sum(len(queue.set_apart(dealer_id, writes, waited=False)) for dealer_id, writes in by_dealer.items())
+    old = sum(len(queue.put_back_blocked(dealer_id, writes, waited=False)) for dealer_id, writes in by_dealer.items())
     return found, old
 
 
@@ -111,7 +111,7 @@ def test_writes_of_a_blocked_dealer_wait_apart_in_longer_and_longer_pauses_until
     begun, pauses, refused = clock.now, [], 0
     add(queue, clock, "blocked", 30)
     while not refused:
-        _, refused = set_apart(queue)
+        _, refused = put_back_blocked(queue)
         assert len(queue) == 30 - refused
         add(queue, clock, "other")
         assert group(queue) == {"other": 1}
@@ -131,14 +131,14 @@ def test_many_blocked_dealers_are_tried_a_few_at_a_time(queue: LeadQueue, clock:
     for dealer_id in blocked:
         add(queue, clock, dealer_id, seconds=60)
     while not all(map(queue.is_blocked, blocked)):
-        set_apart(queue)
+        put_back_blocked(queue)
     tried = 0
     for _ in range(100):
         clock.now += lead_queue.RETRIES_PAUSE_SECONDS / 10
         add(queue, clock, "other")
-        found, _ = set_apart(queue)
+        found, _ = put_back_blocked(queue)
         if "other" not in found:
-            found |= set_apart(queue)[0]
+            found |= put_back_blocked(queue)[0]
         assert found["other"] == 1
         tried += len(found) - 1
     assert 0 < tried <= 11 * RETRIES

@@ -9,7 +9,12 @@ from sqlalchemy import Column, MetaData, String, Table, bindparam, func, insert,
 from tests.storage.samples import DEALER, MONDAY
 
 from dealer_agent.storage.errors import AlreadyStored, StorageError
-from dealer_agent.storage.leads.prepared_statements import Prepared, collect_rows, look_for, run_without_parameters
+from dealer_agent.storage.leads.prepared_statements import (
+    Prepared,
+    collect_rows,
+    find_absent_keys,
+    run_without_parameters,
+)
 from dealer_agent.storage.schema import idempotency, refusals, units
 from dealer_agent.storage.statements import of_dealer, upsert
 from dealer_agent.storage.store import Store
@@ -114,7 +119,7 @@ def test_a_row_is_found_whose_key_was_absent_when_the_group_looked(store: Store)
 
     with store.write(DEALER) as tx, collect_rows(tx.connection) as rows:
         ADD_RESPONSE.write(tx, response(b"old"))
-        look_for(tx, {idempotency.c.fingerprint: [b"old", *(b"%d" % number for number in range(300))]})
+        find_absent_keys(tx, {idempotency.c.fingerprint: [b"old", *(b"%d" % number for number in range(300))]})
         assert b"old" not in rows.absent
         assert rows.absent.issuperset([b"0", b"299"])
         assert found(b"old") == [(b"old",)]

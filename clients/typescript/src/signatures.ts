@@ -86,7 +86,7 @@ export async function verifyQuote(quote: object, url: URL, getKeySet: GetKeySet)
   }
   const found = await signedText({ protected: header, signature: value }, [text], url, getKeySet);
   if ("reason" in found) {
-    throw new QuoteNotVerified(`The signature of the quote is not valid: ${found.reason.slice(0, 200)}`);
+    throw new QuoteNotVerified(`The signature of the quote is not valid, so do not use it: ${found.reason.slice(0, 200)}`);
   }
 }
 

@@ -77,7 +77,8 @@ CONDITIONS: dict[str, Condition] = {
             "The newest file of the {subject} was imported without new warnings.",
             "Look at the warnings above, and ask the vendor to correct the export. All imports:\n"
             "dealer-agent inventory history",
-            "The checks of a feed have warned about its newest import, and the one before it had not the same warning.",
+            "The checks of a feed have warned about its newest import, and the one before it did not have the same "
+            "warning.",
             "A file is imported without new warnings.",
             unit=("warning", "warnings"),
             quiet=AT_ONCE,
@@ -132,7 +133,8 @@ CONDITIONS: dict[str, Condition] = {
             "At least `propose_quarantine_percent` of `[agents]` of the leads of a known agent in 30 days are spam or "
             "wrong (`dealer-agent leads mark`), or have a mail to the customer that was refused for good. The agent "
             "has sent at least 10.",
-            "It is less, the agent is in quarantine or blocked, or a person gave it a policy in the last 30 days.",
+            "The share is smaller, the agent is in quarantine or blocked, or a person gave it a policy in the last 30 "
+            "days.",
             unit=("lead", "leads"),
             quiet=AT_ONCE,
         ),

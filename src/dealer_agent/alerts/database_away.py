@@ -79,15 +79,15 @@ class DatabaseAlert:
                 if unsent.due_at <= now:
                     unsent.attempts += 1
                     unsent.due_at = now + pause_after(unsent.attempts, FIRST_PAUSE, LONGEST_PAUSE)
-                    self._write(memory)
-                    await _send(unsent, self.watch, now)
+                    self._write_memory(memory)
+                    await _send_message(unsent, self.watch, now)
             memory.unsent = [each for each in memory.unsent if each.attempts < MOST_ATTEMPTS]
             if failure is None and not memory.is_stored and not any(state.is_open for state in memory.states):
                 await asyncio.to_thread(_store, self.store, self.watch, memory.states, now)
                 memory.is_stored = True
                 memory.states = [state._replace(unreported=0) for state in memory.states]
         finally:
-            if self._write(memory) and self._file is not None:
+            if self._write_memory(memory) and self._file is not None:
                 self._file.close()
                 self._file = None
 
@@ -131,7 +131,7 @@ class DatabaseAlert:
             return _read(self._file) or kept or _Memory()
         return self._memory
 
-    def _write(self, memory: _Memory) -> bool:
+    def _write_memory(self, memory: _Memory) -> bool:
         """Writes the memory to the file, or keeps it. Returns whether it was written."""
         is_written = self._file is not None and _is_replaced(self._file, msgspec.json.encode(memory))
         if not is_written and self._memory is None:
@@ -157,7 +157,7 @@ def _observe(
     return seen
 
 
-async def _send(unsent: _Unsent, watch: Watch, now: datetime) -> None:
+async def _send_message(unsent: _Unsent, watch: Watch, now: datetime) -> None:
     """Sends one message. A failure is logged, and `note` tries again, at most MOST_ATTEMPTS times in all."""
     try:
         await watch.receivers.send(unsent.receiver, unsent.message_id, unsent.document, now)

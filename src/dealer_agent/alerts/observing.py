@@ -81,7 +81,7 @@ def _observe_feeds(tx: Transaction, settings: AlertSettings, folder: Path) -> Se
                 if (file := _refused_file(tx, each)) is not None
             ],
             "feed_failing": [_of_feed(each, each.succeeded_at or each.since, each.problem or "") for each in failing],
-            "feed_warned": [*_warned(tx, {each.name for each in feeds})],
+            "feed_warned": [*_new_warnings(tx, {each.name for each in feeds})],
         }
     imported = [each.at for each in list_imports(tx, 1)]
     late = [at for at in imported if at <= tx.now - timedelta(hours=settings.feed_late_hours)]
@@ -97,7 +97,7 @@ def _observe_feeds(tx: Transaction, settings: AlertSettings, folder: Path) -> Se
             for each in newest
         ],
         "feed_failing": [],
-        "feed_warned": [*_warned(tx, set())],
+        "feed_warned": [*_new_warnings(tx, set())],
     }
 
 
@@ -109,16 +109,19 @@ def _refused_file(tx: Transaction, feed: FeedState) -> FeedFile | None:
     return None if feed.imported_at is not None and feed.imported_at > newest.finished_at else newest
 
 
-def _warned(tx: Transaction, feeds: Collection[str]) -> Iterator[Observation]:
+def _new_warnings(tx: Transaction, feeds: Collection[str]) -> Iterator[Observation]:
     """The new warnings of the newest import of each feed, and of an import by a person after it."""
     for feed, record in warned_imports(tx, only_new=True).items():
         if feed is None or feed in feeds:
             subject = "inventory" if feed is None else f"feed {feed}"
-            lines = [in_lines([f"File: {record.source}", *_said(record.findings)]), *_cures(record.findings)]
+            lines = [
+                in_lines([f"File: {record.source}", *_sentences_of_findings(record.findings)]),
+                *_advice_about_warnings(record.findings),
+            ]
             yield Observation(subject, len(record.findings), record.at, "\n".join(lines))
 
 
-def _cures(findings: Sequence[FeedFinding]) -> Iterator[str]:
+def _advice_about_warnings(findings: Sequence[FeedFinding]) -> Iterator[str]:
     """What a person can do about warnings: commands for held units, and lines of dealer.toml that switch others off."""
     held = [row for finding in findings if finding.check == "units_held" for row in finding.rows]
     if held:
@@ -154,7 +157,7 @@ def _refusal_with_commands(name: str, findings: Sequence[FeedFinding], arguments
 
     `arguments` are those of `inventory import`, without the checks that are accepted.
     """
-    said = in_lines([f"File: {name}", *_said(findings)])
+    said = in_lines([f"File: {name}", *_sentences_of_findings(findings)])
     accepted = " ".join(f"--accept {each.check}" for each in findings if each.action == "refuse")
     command = f"dealer-agent inventory import {arguments} {accepted}"
     if not accepted:
@@ -163,7 +166,7 @@ def _refusal_with_commands(name: str, findings: Sequence[FeedFinding], arguments
     return "\n".join([said, "If the file is right, accept it:", command, undo, "dealer-agent inventory undo"])
 
 
-def _said(findings: Sequence[FeedFinding]) -> list[str]:
+def _sentences_of_findings(findings: Sequence[FeedFinding]) -> list[str]:
     """The sentences of findings, and those about their first units. The refusals are first, by the name of the check
     that a person can accept. A sentence ends where it would name the units that are in its rows."""
     ordered = sorted(findings, key=lambda finding: finding.action == "warn")

@@ -27,10 +27,10 @@ ANONYMOUS = "anonymous"
 def observe_agents(tx: Transaction, settings: AgentsSettings) -> dict[str, list[Observation]]:
     """The conditions of the agents of one dealer."""
     policies = list_policies(tx)
-    doubtful = _doubtful(tx, settings, policies)
+    doubtful = _undecided_doubtful_agents(tx, settings, policies)
     return {
-        "leads_quarantined": [_of_waiting(each) for each in waiting_by_caller(tx)[:MOST_AGENTS]],
-        "agent_doubtful": [_of_doubtful(agent, outcomes) for agent, outcomes in doubtful.items()],
+        "leads_quarantined": [_observation_of_waiting_leads(each) for each in waiting_by_caller(tx)[:MOST_AGENTS]],
+        "agent_doubtful": [_observation_of_doubtful_agent(agent, outcomes) for agent, outcomes in doubtful.items()],
         "agent_quarantined": [*_quarantined(tx, policies)],
     }
 
@@ -44,13 +44,17 @@ def quarantine_doubtful_agents(tx: Transaction, settings: AgentsSettings) -> lis
         return []
     policies = list_policies(tx)
     own = {each.agent for each in policies}
-    doubtful = {agent: outcomes for agent, outcomes in _doubtful(tx, settings, policies).items() if agent not in own}
+    doubtful = {
+        agent: outcomes
+        for agent, outcomes in _undecided_doubtful_agents(tx, settings, policies).items()
+        if agent not in own
+    }
     for agent, outcomes in doubtful.items():
-        set_policy(tx, agent, Policy("quarantine"), actor=PROGRAM, reason=words_of(outcomes))
+        set_policy(tx, agent, Policy("quarantine"), actor=PROGRAM, reason=outcome_sentence(outcomes))
     return list(doubtful)
 
 
-def words_of(outcomes: Outcomes) -> str:
+def outcome_sentence(outcomes: Outcomes) -> str:
     """What became of the leads of an agent in 30 days, in a sentence."""
     return (
         f"Of its {outcomes.leads:,} leads in {MONTH.days} days: {outcomes.spam:,} spam, {outcomes.wrong:,} wrong, "
@@ -59,7 +63,9 @@ def words_of(outcomes: Outcomes) -> str:
     )
 
 
-def _doubtful(tx: Transaction, settings: AgentsSettings, policies: list[PolicyChange]) -> dict[str, Outcomes]:
+def _undecided_doubtful_agents(
+    tx: Transaction, settings: AgentsSettings, policies: list[PolicyChange]
+) -> dict[str, Outcomes]:
     """The agents above the threshold, without those about which somebody has decided.
 
     They are in quarantine or blocked, or a person gave them a policy in the last 30 days.
@@ -74,7 +80,7 @@ def _doubtful(tx: Transaction, settings: AgentsSettings, policies: list[PolicyCh
     return {agent: outcomes[agent] for agent in sorted(outcomes.keys() - decided)[:MOST_AGENTS]}
 
 
-def _of_waiting(waiting: WaitingLeads) -> Observation:
+def _observation_of_waiting_leads(waiting: WaitingLeads) -> Observation:
     """The observation that leads of an agent wait, with the commands that show, send or refuse them."""
     agent = waiting.caller or ANONYMOUS
     named = shlex.quote(agent)
@@ -93,11 +99,11 @@ def _of_waiting(waiting: WaitingLeads) -> Observation:
     return Observation(agent, waiting.number, waiting.oldest, "\n".join(lines))
 
 
-def _of_doubtful(agent: str, outcomes: Outcomes) -> Observation:
+def _observation_of_doubtful_agent(agent: str, outcomes: Outcomes) -> Observation:
     """The observation that leads of an agent often come to nothing, with the commands to act on it."""
     named = shlex.quote(agent)
     lines = [
-        words_of(outcomes),
+        outcome_sentence(outcomes),
         "To let its next leads wait until a person has read them:",
         f"dealer-agent agents quarantine {named}",
         "All about this agent:",

@@ -87,7 +87,9 @@ def mail_text(message: AlertMessage, sender: Sender) -> MailText:
         )
     )
     lines = [line.rstrip() for line in text.strip().splitlines()]
-    return MailText(f"{short(sender.name, 80)}: {_about(message, sender.zone)}", "\n".join(_single_gaps(lines)) + "\n")
+    return MailText(
+        f"{short(sender.name, 80)}: {_subject_of_message(message, sender.zone)}", "\n".join(_single_gaps(lines)) + "\n"
+    )
 
 
 def webhook_body(message: AlertMessage, sender: Sender, at: datetime) -> bytes:
@@ -102,7 +104,7 @@ def webhook_body(message: AlertMessage, sender: Sender, at: datetime) -> bytes:
     return msgspec.json.encode({"type": f"alerts.{message.kind}", "timestamp": at.isoformat(), "data": data})
 
 
-def _about(message: AlertMessage, zone: str) -> str:
+def _subject_of_message(message: AlertMessage, zone: str) -> str:
     """What the subject of a mail says after the sender's name."""
     if message.kind == "test":
         return "test of the alerts"

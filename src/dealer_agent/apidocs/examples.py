@@ -44,7 +44,7 @@ class SkillDocs(Struct, frozen=True):
     reply_message: str | None = None
 
 
-def _read() -> dict[Skill, SkillDocs]:
+def _read_skill_docs() -> dict[Skill, SkillDocs]:
     """The documentation of each skill, with the example response as the type of its data."""
     text = files(__package__).joinpath("skill_docs.json").read_text("utf-8")
     docs = msgspec.json.decode(text, type=dict[str, SkillDocs])
@@ -56,7 +56,7 @@ def _read() -> dict[Skill, SkillDocs]:
     }
 
 
-SKILL_DOCS = _read()
+SKILL_DOCS = _read_skill_docs()
 
 
 def example_payload(skill: Skill, *, now: datetime = EXAMPLE_TIME, vin: str = EXAMPLE_VIN) -> dict[str, Any]:

@@ -61,8 +61,8 @@ def _paths(facts: CardFacts, vocabularies: Vocabularies) -> dict[str, Json]:
     send, call = f"{facts.http_json_url}/message:send", facts.json_rpc_url
     root = server_root(facts)
     paths = {
-        send.removeprefix(root): {"post": _send(facts, vocabulary)},
-        call.removeprefix(root): {"post": _call(facts, vocabulary)},
+        send.removeprefix(root): {"post": _http_json_operation(facts, vocabulary)},
+        call.removeprefix(root): {"post": _json_rpc_operation(facts, vocabulary)},
     }
     paths |= {path: {"get": _document(**row)} for path, row in PARTS["documents"].items()} | PARTS["paths"]
     names = sorted(published_schemas())
@@ -106,7 +106,7 @@ def _document(*, schema: Json, media_type: str = "application/json", **operation
     }
 
 
-def _send(facts: CardFacts, vocabulary: Vocabulary) -> Json:
+def _http_json_operation(facts: CardFacts, vocabulary: Vocabulary) -> Json:
     """The operation of the binding HTTP+JSON."""
     requests, responses = (
         {skill.id: {"summary": skill.name, "value": example(skill, vocabulary)} for skill in facts.skills}
@@ -123,11 +123,12 @@ def _send(facts: CardFacts, vocabulary: Vocabulary) -> Json:
         "A2A's SendMessage. The payload's `type` picks the skill:\n\n"
         + "\n".join(f"- `{skill.request_type}`: {skill.description}" for skill in facts.skills),
         _json_content({"schema": ref("SendMessageRequest"), "examples": requests}),
-        _ok("The skill's response.", {"schema": ref("SendMessageReply"), "examples": responses}) | error_responses,
+        _success_response("The skill's response.", {"schema": ref("SendMessageReply"), "examples": responses})
+        | error_responses,
     )
 
 
-def _call(facts: CardFacts, vocabulary: Vocabulary) -> Json:
+def _json_rpc_operation(facts: CardFacts, vocabulary: Vocabulary) -> Json:
     """The operation of the binding JSON-RPC."""
     requests = {
         skill.id: {"summary": skill.name, "value": examples.example_call(examples.example_body(skill, vocabulary))}
@@ -160,7 +161,7 @@ def _call(facts: CardFacts, vocabulary: Vocabulary) -> Json:
         "The same request as `params` of the method `SendMessage`. Errors are answered with HTTP 200, but for "
         f"{', '.join(map(str, JSON_RPC_STATUSES))}. Batches and notifications are refused.",
         _json_content({"schema": ref("JsonRpcCall"), "examples": requests}),
-        _ok("A result, or an error.", success) | error_responses,
+        _success_response("A result, or an error.", success) | error_responses,
     )
 
 
@@ -195,7 +196,7 @@ def _json_content(media: Json) -> Json:
     return dict.fromkeys(MEDIA_TYPES, media)
 
 
-def _ok(description: str, media: Json) -> Json:
+def _success_response(description: str, media: Json) -> Json:
     return {
         "200": {"description": description, "headers": _header_refs("A2A-Extensions"), "content": _json_content(media)}
     }

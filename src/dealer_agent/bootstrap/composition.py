@@ -72,7 +72,7 @@ async def serving(installation: Installation) -> AsyncIterator[ServedDealers]:
         opened = OpenInstallation(installation, await asyncio.to_thread(open_store, installation))
         closing.callback(opened.store.close)
         stopped = threading.Event()
-        keys = await asyncio.to_thread(_keys, opened, stopped)
+        keys = await asyncio.to_thread(_key_rotation, opened, stopped)
         addresses = await asyncio.to_thread(read_addresses, opened)
         writer = opened.store.lead_writer()
         closing.push_async_callback(asyncio.to_thread, writer.close)
@@ -84,7 +84,7 @@ async def serving(installation: Installation) -> AsyncIterator[ServedDealers]:
         find_outlets = partial(outlets_of_dealer, opened, client)
         begin_span = (lambda *_: None) if traces is None else traces.begin_delivery
         deliveries = DeliveryLoop(opened.store, writer, opened.dealers_with_due, find_outlets, begin_span)
-        closing.push_async_callback(_stop, deliveries, asyncio.create_task(deliveries.run()))
+        closing.push_async_callback(_stop_deliveries, deliveries, asyncio.create_task(deliveries.run()))
         snapshots = SnapshotFolder(folder / SNAPSHOTS) if many_dealers else None
         opener = DealerOpener(opened, writer, process, deliveries, snapshots, metrics, traces)
         closing.callback(opener.close)
@@ -187,7 +187,7 @@ async def open_traces(settings: TracesSettings) -> AsyncIterator["Traces | None"
         await asyncio.to_thread(traces.close)
 
 
-def _keys(opened: OpenInstallation, stopped: threading.Event) -> InstallationKeys | None:
+def _key_rotation(opened: OpenInstallation, stopped: threading.Event) -> InstallationKeys | None:
     """The rotation of all keys. None for an installation without keys, which can open no dealer.
 
     Raises KeyMissing and WrongKey.
@@ -226,7 +226,7 @@ async def _close_limits(process: Process) -> None:
         await process.limit_store.close()
 
 
-async def _stop(deliveries: DeliveryLoop, running: asyncio.Task[None]) -> None:
+async def _stop_deliveries(deliveries: DeliveryLoop, running: asyncio.Task[None]) -> None:
     """Deliveries in progress get a few seconds."""
     deliveries.stop()
     await running

@@ -86,7 +86,7 @@ class IssuerKeys:
     """The keys of a key set (RFC 7517) that can verify signatures. Keys of other kinds are left out."""
 
     def __init__(self, keys: Iterable[Mapping[str, Any]]) -> None:
-        self._keys = [key for jwk in keys for key in _usable(jwk)]
+        self._keys = [key for jwk in keys for key in _verification_keys(jwk)]
 
     def __len__(self) -> int:
         """The number of keys."""
@@ -128,7 +128,7 @@ def read_keys(document: bytes) -> IssuerKeys:
     return usable
 
 
-def _usable(jwk: Mapping[str, Any]) -> list[PyJWK]:
+def _verification_keys(jwk: Mapping[str, Any]) -> list[PyJWK]:
     """A key once for each algorithm that it can verify; empty for a key that must not be used."""
     kind, curve, key_id = jwk.get("kty"), jwk.get("crv"), jwk.get("kid")
     # A private key that is published proves nothing: anybody can sign with it.

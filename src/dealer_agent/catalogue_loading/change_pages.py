@@ -113,7 +113,7 @@ class ChangeReader:
         comparison = self._comparison(tx, position, revision)
         if comparison is None:
             return ChangePage([], position, more=False)
-        changes, after = _fill(comparison, position.after, limit)
+        changes, after = _fill_page(comparison, position.after, limit)
         target = comparison.target
         if after is None:
             more = revision > target.revision or target.policy != self._digest
@@ -127,15 +127,15 @@ class ChangeReader:
         stocks.
         """
         base, target = position.base, position.target
-        base_times = _times(tx, base)
+        base_times = _stock_times(tx, base)
         if target is None:
             newest = max(revision, base.revision)
             if (newest, self._digest) == (base.revision, base.policy):
                 return None
-            target_times = _times(tx, StockPoint(newest), from_cursor=False)
+            target_times = _stock_times(tx, StockPoint(newest), from_cursor=False)
             target = StockPoint(newest, microseconds(target_times.mark.imported_at), self._digest)
         else:
-            target_times = _times(tx, target)
+            target_times = _stock_times(tx, target)
             if target.policy != self._digest:
                 # The pages before had other listings. The next pass has this target as its base, and sends all again.
                 target = target._replace(policy=SEVERAL_POLICIES)
@@ -153,7 +153,7 @@ class ChangeReader:
         )
 
 
-def _fill(comparison: "_Comparison", after: str, limit: int) -> tuple[list[bytes], str | None]:
+def _fill_page(comparison: "_Comparison", after: str, limit: int) -> tuple[list[bytes], str | None]:
     """The changes of one page, and the last vehicle id that it compared. None for the id if nothing is left to compare.
 
     A page ends at `limit` changes, MOST_PAGE_BYTES or MOST_COMPARED vehicles.
@@ -172,7 +172,7 @@ def _fill(comparison: "_Comparison", after: str, limit: int) -> tuple[list[bytes
     return changes, None
 
 
-def _times(tx: Transaction, point: StockPoint, *, from_cursor: bool = True) -> StockTimes:
+def _stock_times(tx: Transaction, point: StockPoint, *, from_cursor: bool = True) -> StockTimes:
     """The times of a stock. Raises CursorExpired if the record does not have it.
 
     The record may also have another stock under the revision of a cursor, such as after a restore of a backup, or may

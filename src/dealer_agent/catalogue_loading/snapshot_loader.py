@@ -72,9 +72,9 @@ class SnapshotLoader:
         """The current stock. Blocks until it is loaded. Raises StorageError and SnapshotError."""
         if self._folder is None:
             if self._is_large():
-                return LoadedSnapshot.of(self._shared(now, is_large=True))
+                return LoadedSnapshot.of(self._find_or_make_file(now, is_large=True))
             self._delete_files()
-            return LoadedSnapshot.of(FlatArrays(self._small(now)))
+            return LoadedSnapshot.of(FlatArrays(self._make_in_memory(now)))
         found = self._current_file(now)
         if found is None:
             found = self._shared_or_private(self._folder, now)
@@ -85,12 +85,14 @@ class SnapshotLoader:
         is_large = self._is_large()
         try:
             folder.prepare()
-            found = self._shared(now, is_large=is_large)
+            found = self._find_or_make_file(now, is_large=is_large)
         except OSError as failure:
             folder.note_failure(failure)
             if is_large:
-                raise SnapshotError("the snapshot of the stock cannot be written") from failure
-            return FlatArrays(self._small(now))
+                raise SnapshotError(
+                    "the snapshot of the stock cannot be written: check the disk and the rights of its folder"
+                ) from failure
+            return FlatArrays(self._make_in_memory(now))
         folder.note_failure(None)
         return found
 
@@ -98,20 +100,20 @@ class SnapshotLoader:
         with self._store.read(self._inputs.policy.dealer_id) as tx:
             return has_more_live_units(tx, SMALL if self._folder is None else SMALL_SHARED)
 
-    def _shared(self, now: datetime, *, is_large: bool) -> FlatArrays:
+    def _find_or_make_file(self, now: datetime, *, is_large: bool) -> FlatArrays:
         """The mapped file, made by this process or by another one. Raises OSError."""
         with self._locked() as lock:
             self._unfinished.unlink(missing_ok=True)
             found = self._current_file(now)
             if found is None:
                 if is_large:
-                    self._make(now, lock)
+                    self._make_in_process(now, lock)
                 else:
                     self._make_small(now)
                 found = _mapped(self._file)
         return found
 
-    def _small(self, now: datetime, boot: str = "") -> bytes:
+    def _make_in_memory(self, now: datetime, boot: str = "") -> bytes:
         content = BytesIO()
         with self._folder.building() if self._folder else nullcontext():
             write_stock(self._store, self._inputs, now, content, boot)
@@ -121,7 +123,7 @@ class SnapshotLoader:
         """Makes the snapshot of a small stock in this process, which is faster than starting another one."""
         # Waiting for the disk would take longer than making the snapshot. So it is not used after the next boot.
         boot = boot_id()
-        content = self._small(now, boot)
+        content = self._make_in_memory(now, boot)
         with os.fdopen(os.open(self._unfinished, _NEW_FILE, 0o600), "wb") as file:
             file.write(content)
             file.flush()
@@ -167,7 +169,7 @@ class SnapshotLoader:
         with self._store.read(self._inputs.policy.dealer_id) as tx:
             return found if label.stock == read_mark(tx) else None
 
-    def _make(self, now: datetime, lock: int) -> None:
+    def _make_in_process(self, now: datetime, lock: int) -> None:
         """Makes the snapshot of a large stock in a process of its own, so that its memory is freed afterwards."""
         if time.monotonic() < self._rests_until:
             raise SnapshotError("the last attempt failed a moment ago")

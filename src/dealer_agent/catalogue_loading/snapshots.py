@@ -80,16 +80,16 @@ def label_of(snapshot: FlatArrays) -> SnapshotLabel:
 def write_stock(store: Store, inputs: SnapshotInputs, now: datetime, file: BinaryIO, boot: str = "") -> None:
     """Writes a snapshot of the current stock. Keeps one listing at a time in memory. Raises StorageError."""
     with store.read(inputs.policy.dealer_id, now) as tx:
-        _write(read_stock(tx, inputs.remember_days), inputs, now, file, boot)
+        _write_snapshot(read_stock(tx, inputs.remember_days), inputs, now, file, boot)
 
 
 def write_recorded(store: Store, inputs: SnapshotInputs, revision: int, at: datetime, file: BinaryIO) -> None:
     """As `write_stock`, with the stock at a revision of the record, as it was at the time `at`. Raises StorageError."""
     with store.read(inputs.policy.dealer_id) as tx:
-        _write(recorded_stock(tx, revision, inputs.remember_days, at), inputs, at, file)
+        _write_snapshot(recorded_stock(tx, revision, inputs.remember_days, at), inputs, at, file)
 
 
-def _write(stock: Stock, inputs: SnapshotInputs, now: datetime, file: BinaryIO, boot: str = "") -> None:
+def _write_snapshot(stock: Stock, inputs: SnapshotInputs, now: datetime, file: BinaryIO, boot: str = "") -> None:
     removed = [RemovedUnit(unit.vehicle_id, unit.vin or UNSET, unit.stock or UNSET) for unit in stock.gone]
     listings = StockListings(stock, inputs.policy)
     writer = FlatWriter(file)

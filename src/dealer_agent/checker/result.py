@@ -226,5 +226,5 @@ class RunResult:
             sentence = f"Every MUST that was checked is fulfilled or expected to fail.{others}"
             return ("incomplete", f"{sentence} Some could not be checked.") if undone else ("passed", sentence)
         if undone:
-            return "incomplete", "Nothing failed, but some requirements could not be checked."
+            return "incomplete", "Nothing failed, but some requirements could not be checked: their verdicts say why."
         return "passed", "All requirements that were checked are fulfilled."

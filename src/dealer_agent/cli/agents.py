@@ -97,7 +97,7 @@ def list_(owner: Owner) -> Table:
     Reached and bad leads are those that staff have marked so in the last 365 days: reached or sold, wrong or spam.
     In an installation without --dealer, the list has the policies that hold for all dealers.
     """
-    policies = read_policy_book(_of(owner))
+    policies = read_policy_book(_policy_owner(owner))
     agents: dict[str, SeenAgent] = {}
     outcomes: dict[str | None, AgentOutcomes] = {}
     if owner.id != ALL_DEALERS:
@@ -112,8 +112,8 @@ def list_(owner: Owner) -> Table:
         "State": lambda each: sources[each.identity].policy.state,
         "From": lambda each: came_from(sources[each.identity]),
         "Leads": "leads",
-        "Reached": lambda each: (marks := _year(outcomes, each)).reached + marks.sold,
-        "Bad": lambda each: (marks := _year(outcomes, each)).wrong + marks.spam,
+        "Reached": lambda each: (marks := _outcomes_of_year(outcomes, each)).reached + marks.sold,
+        "Bad": lambda each: (marks := _outcomes_of_year(outcomes, each)).wrong + marks.spam,
         "Last seen": "seen_at",
     }
     note = (
@@ -122,7 +122,7 @@ def list_(owner: Owner) -> Table:
     return Table.of("Agents", columns, rows, owner.local, notes=[note] if note else [])
 
 
-def _year(outcomes: Mapping[str | None, AgentOutcomes], agent: SeenAgent) -> Outcomes:
+def _outcomes_of_year(outcomes: Mapping[str | None, AgentOutcomes], agent: SeenAgent) -> Outcomes:
     """What became of the leads of an agent in 365 days."""
     return outcomes.get(agent.identity or None, AgentOutcomes()).year
 
@@ -134,7 +134,7 @@ def _outcomes_document(owner: Owner, agent: str) -> dict[str, Any]:
     with owner.store.read(owner.id) as tx:
         outcomes = outcomes_of_agents(tx).get(identity_of(agent) or None, AgentOutcomes())
     return {
-        "in_quarantine": waiting_leads(_of(owner), agent),
+        "in_quarantine": waiting_leads(_policy_owner(owner), agent),
         "last_30_days": outcomes.month._asdict(),
         "last_365_days": outcomes.year._asdict(),
     }
@@ -151,8 +151,8 @@ def show(owner: Owner, agent: AgentArgument) -> dict[str, Any]:
     if owner.id != ALL_DEALERS:
         with owner.store.read(owner.id) as tx:
             seen = seen_agents(tx).get(identity_of(agent), seen)
-    source = read_policy_book(_of(owner)).source_of(agent)
-    changes = changes_of(_of(owner), agent)
+    source = read_policy_book(_policy_owner(owner)).source_of(agent)
+    changes = changes_of(_policy_owner(owner), agent)
     document = {
         "agent": agent,
         "name": seen.name or None,
@@ -180,7 +180,7 @@ def show(owner: Owner, agent: AgentArgument) -> dict[str, Any]:
 @command(app, "allow", OWNER)
 def allow(owner: Owner, agent: AgentArgument, reason: ReasonOption = "") -> dict[str, Any]:
     """Allow an agent or a class all skills, within the dealer's rate limits. This replaces its policy here."""
-    return _set(owner, agent, Policy("allow"), reason)
+    return _set_policy(owner, agent, Policy("allow"), reason)
 
 
 @command(app, "limit", OWNER)
@@ -200,7 +200,7 @@ def limit(
         raise typer.BadParameter("say what to limit: --skill, --rate or --leads-a-day")
     pairs = (each.partition("=") for each in rate)
     policy = limit_policy(skill, [(skill_id, limits) for skill_id, _, limits in pairs], leads_a_day)
-    return _set(owner, agent, policy, reason)
+    return _set_policy(owner, agent, policy, reason)
 
 
 @command(app, "quarantine", OWNER)
@@ -211,13 +211,13 @@ def quarantine(
 
     The answers to the agent are the same as before. Without --leads-a-day, it may send 20 leads a day.
     """
-    return _set(owner, agent, Policy("quarantine", leads_a_day=leads_a_day), reason)
+    return _set_policy(owner, agent, Policy("quarantine", leads_a_day=leads_a_day), reason)
 
 
 @command(app, "block", OWNER)
 def block(owner: Owner, agent: AgentArgument, reason: ReasonOption = "") -> dict[str, Any]:
     """Block an agent or a class: each of its requests to a skill is refused."""
-    return _set(owner, agent, Policy("block"), reason)
+    return _set_policy(owner, agent, Policy("block"), reason)
 
 
 @command(app, "forget", OWNER)
@@ -226,17 +226,17 @@ def forget(owner: Owner, agent: AgentArgument, reason: ReasonOption = "") -> dic
 
     The history of its changes stays.
     """
-    return _set(owner, agent, None, reason)
+    return _set_policy(owner, agent, None, reason)
 
 
-def _set(owner: Owner, agent: str, policy: Policy | None, reason: str) -> dict[str, Any]:
+def _set_policy(owner: Owner, agent: str, policy: Policy | None, reason: str) -> dict[str, Any]:
     """Sets the policy of an agent, or removes it (None), and prints what holds now. Returns the JSON of the command."""
     agent = _known_agent(owner, agent)
-    source = change_policy(_of(owner), agent, policy, by=actor(), reason=reason)
+    source = change_policy(_policy_owner(owner), agent, policy, by=actor(), reason=reason)
     for_all = " for all dealers" if owner.id == ALL_DEALERS else ""
     out.print(plain(f"{agent}: {policy_words(source.policy)}{for_all} ({came_from(source)})."))
     out.print("All processes of the service apply it within two seconds.")
-    waiting = 0 if source.policy.state == "quarantine" else waiting_leads(_of(owner), agent)
+    waiting = 0 if source.policy.state == "quarantine" else waiting_leads(_policy_owner(owner), agent)
     if waiting:
         release = pasted(f"dealer-agent leads release --agent {shlex.quote(agent)}")
         out.print(plain(f"{waiting:,} of its leads wait in quarantine. To send them to your CRM and staff: {release}"))
@@ -262,7 +262,7 @@ def _change_document(owner: Owner, change: tuple[PolicyScope, PolicyChange]) -> 
     }
 
 
-def _of(owner: Owner) -> PolicyOwner:
+def _policy_owner(owner: Owner) -> PolicyOwner:
     """The owner of the policies."""
     return PolicyOwner(owner.id, owner.store, owner.sections, owner.in_installation)
 
@@ -270,4 +270,4 @@ def _of(owner: Owner) -> PolicyOwner:
 def _known_agent(owner: Owner, text: str) -> str:
     """The identity or class that a person has written. A wrong one ends the command with advice."""
     with wrong_use():
-        return read_agent(_of(owner), text)
+        return read_agent(_policy_owner(owner), text)

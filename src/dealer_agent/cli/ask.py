@@ -119,7 +119,7 @@ def search(
     if everything:
         if limit or skip:
             raise typer.BadParameter("--all gives all vehicles: leave out --limit and --skip.")
-        vehicles, skipped = session.run(lambda agent: _all(agent, sort, session.given))
+        vehicles, skipped = session.run(lambda agent: _search_all(agent, sort, session.given))
         _print_vehicles(vehicles, len(vehicles), 0)
         _print_skipped(skipped)
         return {"total": len(vehicles), "vehicles": [vehicle.to_dict() for vehicle in vehicles]}
@@ -163,7 +163,7 @@ def _print_skipped(skipped: Sequence[SkippedListing]) -> None:
         err.print(f"{counted(len(skipped), 'more listing')} cannot be read. The first one: {plain(skipped[0].reason)}")
 
 
-async def _all(
+async def _search_all(
     agent: DealerAgent, sort: Any, filters: dict[str, Any]
 ) -> tuple[list[Vehicle], Sequence[SkippedListing]]:
     vehicles = agent.search_all(sort=sort, **filters)

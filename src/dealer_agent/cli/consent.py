@@ -182,7 +182,7 @@ def verify(
     were removed, or that an older copy of the database was put back, only with --against. It also compares the table
     of withdrawals, which decides about later leads, with the consent record.
     """
-    recorded = None if against is None else _recorded(against)
+    recorded = None if against is None else _read_recorded_heads(against)
     if file is not None and restore:
         raise typer.BadParameter(
             "compares the database, and not a FILE: leave out one of the two", param_hint="--restore-withdrawals"
@@ -245,7 +245,7 @@ def _restore_withdrawals(dealer: OpenDealer) -> None:
     )
 
 
-def _recorded(against: str) -> list[Head]:
+def _read_recorded_heads(against: str) -> list[Head]:
     """The heads of `--against`: those of a file, or the one that is written there. Raises BadParameter."""
     # Imported here, as above.
     from dealer_agent.privacy.chain_heads import read_heads

@@ -187,7 +187,7 @@ def edit(
         current = find_dealer(tx).settings_number
         before = read_settings(tx, current).decode()
     if file is None and listed is None:
-        text = _edited(opened, dealer_id, before)
+        text = _edit_text(opened, dealer_id, before)
     else:
         text = before if file is None else _checked(opened, dealer_id, read_text(file))
     number = None
@@ -388,7 +388,7 @@ def _checked(opened: OpenInstallation, dealer_id: str, text: str) -> str:
     return text
 
 
-def _edited(opened: OpenInstallation, dealer_id: str, text: str) -> str:
+def _edit_text(opened: OpenInstallation, dealer_id: str, text: str) -> str:
     """The text after the user has edited it. After a mistake the user may edit it again."""
     while True:
         changed = _from_editor(text)

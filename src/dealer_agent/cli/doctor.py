@@ -38,7 +38,8 @@ def doctor(
         bool, typer.Option("--send", help="Deliver one marked test lead to each channel of the dealer.")
     ] = False,
     public: Annotated[
-        bool, typer.Option("--public", help="Show the list before going live instead: what is stated, what is missing.")
+        bool,
+        typer.Option("--public", help="Show what is missing before the service can go live, instead of the checks."),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:

@@ -128,7 +128,9 @@ def import_(
     accepted = [*(accept or ()), *(_SHRINKING if allow_shrink else ())]
     code = fork_with_limits()
     if code is not None:
-        _end_as_child(code, folder, lambda dealer: None if dry_run else _how(dealer, file, feed_name, rooftop))
+        _end_as_child(
+            code, folder, lambda dealer: None if dry_run else _import_options(dealer, file, feed_name, rooftop)
+        )
 
     # Imported after the fork, which must have one thread.
     from dealer_agent.cli.customer_data import actor
@@ -138,7 +140,7 @@ def import_(
     steps: dict[str, Any] = {}
     read: list[ParsedFeed] = []
     with memory_limit_ends_process(), open_dealer(folder) as dealer, progress() as bar:
-        how = _how(dealer, file, feed_name, rooftop)
+        how = _import_options(dealer, file, feed_name, rooftop)
         how = replace(how, layout=layout or how.layout)
 
         def show_progress(step: str, done: int, total: int | None) -> None:
@@ -205,7 +207,7 @@ def _command(folder: DealerFolder, file: Path, how: "FileImport") -> list[str]:
     return [*command, *(part for name in how.rooftops for part in ("--rooftop", name))]
 
 
-def _how(dealer: OpenDealer, file: Path, feed_name: str | None, rooftops: list[str] | None) -> "FileImport":
+def _import_options(dealer: OpenDealer, file: Path, feed_name: str | None, rooftops: list[str] | None) -> "FileImport":
     """How the file is read and imported: as the feed that is named, if any."""
     from dealer_agent.operations.stock import how_to_import
 
@@ -248,7 +250,8 @@ def held(dealer: OpenDealer) -> Table:
     what = {"Unit": "name", "VIN": "vin", "Rooftop": "rooftop", "Reason": "reason", "Why": "sentence"}
     columns: Columns = {**what, "Since": "since", "Leaves": "leaves_at", "Decision": "decision", "By": "decided_by"}
     notes = [
-        "Buyers do not see these units, or see their last good facts until they leave. Correct the feed, or decide:",
+        "Buyers do not see these units, or see their last good facts until they leave the stock. Correct the feed, or "
+        "decide:",
         "  dealer-agent inventory release UNIT   publishes what the feed says",
         "  dealer-agent inventory hide UNIT      publishes nothing, whatever the feed says",
     ]
@@ -349,14 +352,14 @@ def _show_feed(report: "ImportReport") -> None:
     separated = f", {report.separator}-separated" if report.separator else ""
     out.print(f"Layout [bold]{report.layout}[/], {report.encoding}{separated}", markup=True)
     if report.columns_not_understood:
-        out.print(f"Columns not understood: {_some(report.columns_not_understood)}")
+        out.print(f"Columns not understood: {_first_columns(report.columns_not_understood)}")
     if report.columns_withheld:
-        out.print(f"Columns never read (cost and the like): {_some(report.columns_withheld)}")
+        out.print(f"Columns never read (cost and the like): {_first_columns(report.columns_withheld)}")
     for rows in report.row_problems:
         _show_rows(rows)
 
 
-def _some(columns: Sequence[str]) -> str:
+def _first_columns(columns: Sequence[str]) -> str:
     from dealer_agent.feeds.import_report import MOST_COLUMNS, some
 
     return plain(some(columns, MOST_COLUMNS))

@@ -114,7 +114,7 @@ def _chosen_dealer(opened: OpenInstallation, dealer_id: str | None) -> Settings:
     if dealer_id is None:
         ids = _dealer_ids(opened)
         if len(ids) != 1:
-            raise typer.BadParameter(_which(ids), param_hint="--dealer")
+            raise typer.BadParameter(_missing_dealer_message(ids), param_hint="--dealer")
         (dealer_id,) = ids
     try:
         settings = opened.settings_of(dealer_id)
@@ -133,7 +133,7 @@ def _dealer_ids(opened: OpenInstallation) -> list[str]:
         return [dealer.dealer_id for dealer in all_dealers(tx)]
 
 
-def _which(ids: list[str]) -> str:
+def _missing_dealer_message(ids: list[str]) -> str:
     """The message of a command that needs --dealer. `ids` are the dealers of the installation."""
     if not ids:
         return "this installation has no dealer yet: dealer-agent dealers add FILE"

@@ -104,7 +104,7 @@ def serve_installation(
     address, listening = address_of(host, port), listener.getsockname()[0]
     for line in _address_lines(installation, address, opened.count()):
         out.print(line)
-    problems = [*_problems(installation, address, listening), _words_of(not_isolated)]
+    problems = [*_problems(installation, address, listening), _isolation_warning(not_isolated)]
     if not opened.count():
         problems.append("No dealer is enabled: dealer-agent dealers add FILE")
     if only is not None and not stocked:
@@ -166,7 +166,7 @@ def _without_stock(dealer_id: str, feeds: Sequence[str]) -> str:
     return f"{problem}. The {verb} the stock: {', '.join(feeds)}. See dealer-agent feeds list"
 
 
-def _words_of(not_isolated: str | None) -> str | None:
+def _isolation_warning(not_isolated: str | None) -> str | None:
     if not_isolated is None:
         return None
     return f"{not_isolated[0].upper()}{not_isolated[1:]}. One dealer may be served like this."

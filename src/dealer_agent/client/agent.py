@@ -192,9 +192,9 @@ class DealerAgent:
         deadline = None if timeout is None else anyio.current_time() + timeout
         is_idempotent = self.card.declares_idempotency and "idempotency_key" in given
         repeated = self._retries.submit if skill.is_lead and not is_idempotent else self._retries.read
-        return await repeated(lambda: self._once(skill, given, deadline), deadline)
+        return await repeated(lambda: self._send_once(skill, given, deadline), deadline)
 
-    async def _once(self, skill: Skill, members: Mapping[str, Any], deadline: float | None) -> SkillResponse:
+    async def _send_once(self, skill: Skill, members: Mapping[str, Any], deadline: float | None) -> SkillResponse:
         """Sends one request and reads its response. `Retries` calls it again after a temporary error."""
         message_id = new_ulid()
         headers = {"Content-Type": "application/json", "A2A-Version": A2A_VERSION}

@@ -25,7 +25,7 @@ def _decoded(value: Any, kind: type[Decoded]) -> Decoded:
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError:
-        return msgspec.convert(_tidy(value), kind)
+        return msgspec.convert(_without_nulls(value), kind)
 
 
 def _page(value: Any, kind: type[Decoded]) -> Decoded:
@@ -48,12 +48,12 @@ def _page(value: Any, kind: type[Decoded]) -> Decoded:
     return msgspec.structs.replace(page, vehicles=vehicles, skipped=tuple(skipped))
 
 
-def _tidy(value: Any) -> Any:
+def _without_nulls(value: Any) -> Any:
     """A value of JSON without members that are null. A whole number that is carried as a double becomes an integer."""
     if isinstance(value, dict):
-        return {name: _tidy(item) for name, item in value.items() if item is not None}
+        return {name: _without_nulls(item) for name, item in value.items() if item is not None}
     if isinstance(value, list):
-        return [_tidy(item) for item in value]
+        return [_without_nulls(item) for item in value]
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return value

@@ -38,7 +38,7 @@ class ReportedProblem(NamedTuple):
         return f"{self.pointer}: {self.message}" if self.pointer else self.message
 
 
-def _remade(kind: type["DealerAgentError"], args: tuple[Any, ...]) -> "DealerAgentError":
+def _unpickled(kind: type["DealerAgentError"], args: tuple[Any, ...]) -> "DealerAgentError":
     return kind.__new__(kind, *args)
 
 
@@ -70,7 +70,7 @@ class DealerAgentError(CorrectableError):
 
     def __reduce__(self) -> tuple[Callable[..., "DealerAgentError"], tuple[Any, ...], dict[str, Any]]:
         # The arguments of a constructor are not those of the exception.
-        return _remade, (type(self), self.args), vars(self)
+        return _unpickled, (type(self), self.args), vars(self)
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self) or not isinstance(other, DealerAgentError):

@@ -38,7 +38,7 @@ def header_of(quote: Mapping[str, Any]) -> dict[str, Any]:
     try:
         header: dict[str, Any] = jwt.get_unverified_header(str(quote.get("signature", "")))
     except jwt.PyJWTError as error:
-        raise QuoteNotVerified(f"The signature of the quote cannot be read: {error}") from None
+        raise QuoteNotVerified(f"The signature of the quote cannot be read, so do not use it: {error}") from None
     return header
 
 
@@ -65,7 +65,9 @@ def verify_quote(quote: Mapping[str, Any], keys: Mapping[str, Any]) -> str:
         signed = jwt.PyJWS().decode(str(quote["signature"]), found, algorithms=list(ALGORITHMS))
         content = rfc8785.dumps({name: value for name, value in quote.items() if name != "signature"})
     except (jwt.PyJWTError, rfc8785.CanonicalizationError, RecursionError) as error:
-        raise QuoteNotVerified(f"The signature of the quote is not valid: {str(error)[:200]}") from None
+        raise QuoteNotVerified(
+            f"The signature of the quote is not valid, so do not use it: {str(error)[:200]}"
+        ) from None
     if signed != content or not _is_canonical(str(quote["signature"])):
         raise QuoteNotVerified("The quote is not the one that was signed: do not use it, and ask for another one.")
     return str(found.key_id)

@@ -172,7 +172,8 @@ class Transport:
             exchange |= {"status": response.status_code, "headers": dict(response.headers)}
             if response.headers.get("content-encoding", "identity") != "identity":
                 raise MalformedResponse(
-                    f"{request.url} sent a compressed response, which the request did not allow.",
+                    f"{request.url} sent a compressed response, which the request did not allow: ask the dealer to "
+                    "send it uncompressed.",
                     http_status=response.status_code,
                 )
             body = bytearray()

@@ -47,7 +47,7 @@ def header_name(path: Path) -> str:
 def find_problems(kind: Any, data: dict[str, Any]) -> list[Problem]:
     """The problems of TOML data that should have the type `kind`. Without a problem, msgspec converts it."""
     root, sections = _described(kind)
-    return list(_walk(root, data, (), sections))
+    return list(_problems_of_value(root, data, (), sections))
 
 
 _Sections = dict[str, list[str]]
@@ -80,11 +80,11 @@ def _sections_by_key(kind: types.Type, path: Path) -> _Sections:
     return sections
 
 
-def _walk(kind: types.Type, value: object, path: Path, sections: _Sections) -> Iterator[Problem]:
+def _problems_of_value(kind: types.Type, value: object, path: Path, sections: _Sections) -> Iterator[Problem]:
     """All problems of a value, by the type that it must have. Unlike msgspec, it does not stop at the first."""
     match kind:
         case types.Metadata(type=inner, extra=extra):
-            shape = list(_walk(inner, value, path, sections))
+            shape = list(_problems_of_value(inner, value, path, sections))
             yield from shape
             for name, rule in (extra or {}).items():
                 if name == "reader" and not shape:
@@ -101,7 +101,7 @@ def _walk(kind: types.Type, value: object, path: Path, sections: _Sections) -> I
                 yield Problem(path, f"must be a section: [{header_name(path)}]")
                 return
             for key, member in value.items():
-                yield from _walk(inner, member, (*path, key), sections)
+                yield from _problems_of_value(inner, member, (*path, key), sections)
         case types.VarTupleType():
             yield from _walk_list(kind, value, path, sections)
         case _:
@@ -118,7 +118,7 @@ def _walk_table(kind: types.StructType, value: object, path: Path, sections: _Se
     fields = {field.encode_name: field for field in kind.fields}
     for key, member in value.items():
         if key in fields:
-            yield from _walk(fields[key].type, member, (*path, key), sections)
+            yield from _problems_of_value(fields[key].type, member, (*path, key), sections)
         else:
             yield Problem((*path, key), "unknown key" + _right_place(key, list(fields), sections))
     for key, field in fields.items():
@@ -140,7 +140,7 @@ def _walk_list(kind: types.VarTupleType, value: object, path: Path, sections: _S
     if most is not None and len(value) > most:
         yield Problem(path, f"has {len(value)} entries; write at most {most}")
     for index, item in enumerate(value):
-        yield from _walk(inner, item, (*path, index), sections)
+        yield from _problems_of_value(inner, item, (*path, index), sections)
 
 
 def _right_place(key: str, known: list[str], sections: _Sections) -> str:

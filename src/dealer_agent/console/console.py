@@ -116,18 +116,18 @@ class Console:
         origin = self._origin(scope)
         try:
             if origin is None:
-                response = self._plain(403, "No https", NEEDS_TLS)
+                response = self._signed_out_page(403, "No https", NEEDS_TLS)
             else:
                 response = await self._respond(origin, scope, receive)
         except ClientGoneError:
             return
         except RaisedResponse as end:
-            response = self._plain(end.status, end.title, end.words)
+            response = self._signed_out_page(end.status, end.title, end.words)
         except ProtocolError as error:
-            response = self._plain(error.http, "This is not possible", str(error))
+            response = self._signed_out_page(error.http, "This is not possible", str(error))
         except Exception as error:  # noqa: BLE001 - the boundary: logged without its message, which may have data
             log.error("console failed", error=type(error).__qualname__, places=code_positions(error))
-            response = self._plain(500, "Something failed here", FAILED)
+            response = self._signed_out_page(500, "Something failed here", FAILED)
         for name, value in HEADERS.items():
             response.headers.setdefault(name, value)
         await response(scope, receive, send)
@@ -202,11 +202,11 @@ class Console:
         """
         matched = find_route(scope["method"], scope["path"].removeprefix(CONSOLE) or "/")
         if isinstance(matched, Response):
-            return matched if matched.status_code == 405 else self._plain(404, "Not found", NOT_FOUND)
+            return matched if matched.status_code == 405 else self._signed_out_page(404, "Not found", NOT_FOUND)
         route, params = matched
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         if scope["method"] == "POST" and headers.get("origin") != origin.url:
-            return self._plain(403, "This form is from elsewhere", FOREIGN_PAGE)
+            return self._signed_out_page(403, "This form is from elsewhere", FOREIGN_PAGE)
         query_string = scope["query_string"][:LONGEST_QUERY].decode("latin-1")
         request = ConsoleRequest(
             console=self,
@@ -267,7 +267,7 @@ class Console:
                 self._find_session(request)
             return self._refusal(route, request)
         except DatabaseFailure:
-            return self._plain(503, "Please try again", DATABASE_AWAY)
+            return self._signed_out_page(503, "Please try again", DATABASE_AWAY)
 
     def _find_session(self, request: ConsoleRequest) -> None:
         """Gives the request its session, person and memberships, if its cookie names a session."""
@@ -332,7 +332,7 @@ class Console:
             response.headers.append("set-cookie", cookie)
         return response
 
-    def _plain(self, status: int, title: str, words: str) -> Response:
+    def _signed_out_page(self, status: int, title: str, words: str) -> Response:
         """A page for somebody who is not signed in."""
         return Response(render("outside.html", title=title, words=words, root=self.root), status, media_type=HTML)
 

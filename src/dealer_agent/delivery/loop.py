@@ -28,7 +28,7 @@ from dealer_agent.delivery.delivery_content import prepare_delivery, read_leads
 from dealer_agent.delivery.outlets import DealerOutlets
 from dealer_agent.delivery.slots import Breaker, share_slots
 from dealer_agent.encryption.errors import EncryptionError
-from dealer_agent.jobs.loop import PollTimer, words_of
+from dealer_agent.jobs.loop import PollTimer, fault_text
 from dealer_agent.storage.deliveries import outbox
 from dealer_agent.storage.deliveries.outbox import DueDelivery, Receiver
 from dealer_agent.storage.deliveries.sent_deliveries import StoredDocument
@@ -270,7 +270,7 @@ class DeliveryLoop:
     def _put_off(self, queue: DealerQueue, fault: Exception) -> None:
         """Lets the deliveries of a dealer wait, because its settings or keys cannot be read. Logs the first failure."""
         if queue.not_before is None:
-            problem = words_of(fault)
+            problem = fault_text(fault)
             log.error(
                 "deliveries of a dealer wait", dealer=queue.dealer_id, error=type(fault).__qualname__, problem=problem
             )
@@ -303,7 +303,7 @@ class DeliveryLoop:
                 sending = Sending(queue, dealer, delivery, leads)
                 task = asyncio.create_task(self._deliver(sending))
                 self._in_progress[task] = sending
-                task.add_done_callback(self._ended)
+                task.add_done_callback(self._on_task_end)
         counts = Counter(delivery.receiver for delivery in leased)
         # A receiver with fewer deliveries than its limit has no more.
         queue.receivers_due.difference_update(
@@ -353,13 +353,13 @@ class DeliveryLoop:
             at_receiver[dealer_id, sending.delivery.receiver] += not sending.is_being_recorded
         return used, at_failing, at_receiver
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _on_task_end(self, task: asyncio.Task[None]) -> None:
         """Forgets a delivery whose task has ended, and looks for more of its dealer."""
         sending = self._in_progress.pop(task)
         fault = None if task.cancelled() else task.exception()
         if fault is not None:
             # No result could be recorded: the lease expires.
-            log.error("fault", **sending.named(), error=type(fault).__qualname__, problem=words_of(fault))
+            log.error("fault", **sending.named(), error=type(fault).__qualname__, problem=fault_text(fault))
         self.wake(sending.queue.dealer_id)
 
     async def _deliver(self, sending: Sending) -> None:
@@ -398,8 +398,8 @@ class DeliveryLoop:
             end = end_of_failure(delivery, settings, NotDelivered(f"not begun: {failure}", channel_failed=False))
         except Exception as fault:  # noqa: BLE001 - the boundary: a fault of one delivery must not end the loop.
             # The message of a library's error may quote the lead.
-            log.error("fault", **sending.named(), error=type(fault).__qualname__, problem=words_of(fault))
-            problem = f"a fault in this program ({type(fault).__qualname__}); the log says where"
+            log.error("fault", **sending.named(), error=type(fault).__qualname__, problem=fault_text(fault))
+            problem = f"a fault in this program ({type(fault).__qualname__}): see the event `fault` in its log"
             unsent = NotDelivered(problem, channel_failed=False, may_have_arrived=lease.may_have_left)
             end = end_of_failure(delivery, settings, unsent)
         else:

@@ -58,5 +58,5 @@ def read_password_hash(value: str) -> str:
         and 1 <= iterations <= _MOST_ITERATIONS
         and 1 <= lanes <= _MOST_LANES
     ):
-        raise ValueError("has unusual costs; make another with `dealer-agent feeds password`")
+        raise ValueError("has cost parameters that are not accepted; make another with `dealer-agent feeds password`")
     return value

@@ -50,7 +50,7 @@ class JobDealer(Struct, frozen=True):
         return Store.open(self.database_url, cipher, many_dealers=self.is_installation)
 
 
-def words_of(problem: Exception) -> str:
+def problem_text(problem: Exception) -> str:
     """What to tell a person about one of the errors TEMPORARY."""
     if isinstance(problem, OSError):
         return (
@@ -70,4 +70,4 @@ def run_file_job(kind: type[_Job], do: Callable[[_Job], None]) -> None:
             limit_process()
             do(job)
 
-    run_job(kind, do_within_limits, TEMPORARY, words_of)
+    run_job(kind, do_within_limits, TEMPORARY, problem_text)

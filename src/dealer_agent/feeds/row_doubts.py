@@ -14,7 +14,7 @@ from typing import NamedTuple
 from dealer_agent.feeds.files.checks import CheckRun
 from dealer_agent.feeds.files.counts import MOST_DEALERS
 from dealer_agent.feeds.files.import_plan import Plan
-from dealer_agent.feeds.files.plausibility import Bounds, Implausibility, SimilarPrices, doubt
+from dealer_agent.feeds.files.plausibility import Bounds, Implausibility, SimilarPrices, implausibility
 from dealer_agent.inventory.canonical_words.text import fold
 from dealer_agent.inventory.listing import ListingPolicy, Unit, document_of
 from dealer_agent.storage.stock.held_units import GRACE, HeldRows, HeldUnit
@@ -94,7 +94,7 @@ class ImplausibleRows:
             # If no row names one of several rooftops, the check `rooftops_unknown` says so.
             is_judged = len(self._policy.rooftops) == 1 or self._own_dealers
             if is_judged and len(self._rows_of_dealer) + bool(self._own_dealers) > 1:
-                check_run.add("dealers_mixed", named=_some(self._own_dealers | self._rows_of_dealer))
+                check_run.add("dealers_mixed", named=_first_names(self._own_dealers | self._rows_of_dealer))
             return Foreign()
         foreign: dict[str, set[int]] = {}
         for name, rows in strange.items():
@@ -102,7 +102,7 @@ class ImplausibleRows:
             if len(new) * 2 > len(rows):
                 foreign[name] = new
         positions: set[int] = set().union(*foreign.values())
-        named = _some(f"{name} ({len(rows):,})" for name, rows in foreign.items())
+        named = _first_names(f"{name} ({len(rows):,})" for name, rows in foreign.items())
         check_run.share("dealers_foreign", len(positions), self._rows, named=named)
         if not positions or any(map(check_run.is_accepted, ("dealers_foreign", "rows_foreign"))):
             return Foreign()
@@ -113,7 +113,7 @@ class ImplausibleRows:
     def compare(self, position: int, old: int, new: int) -> Implausibility | None:
         """The doubt about the price of a unit for sale, compared with its last one. 0 is not a price."""
         if old and self._has("price_zero", position):
-            return doubt("price_zero", other=old)
+            return implausibility("price_zero", other=old)
         return self._bounds.jump_of(old, new)
 
     def _has(self, reason: str, position: int) -> bool:
@@ -136,7 +136,7 @@ class ImplausibleRows:
         released unit is no longer in the file, its release is forgotten after the time `remember`.
         """
         decisions = stock.decisions
-        doubts = self._all_doubts(jumps)
+        doubts = self._find_implausible(jumps)
         if not doubts and not decisions:
             return HeldRows(), ()
         held: dict[int, HeldUnit] = {}
@@ -153,14 +153,16 @@ class ImplausibleRows:
             if unreleased or (decided is not None and decided.decision == "hidden"):
                 in_stock = plan.known_at.get(position)
                 is_for_sale = in_stock is not None and in_stock.sold_at is None
-                held[position] = self._held(ids[position], unit, unreleased, decided, stock, is_for_sale=is_for_sale)
+                held[position] = self._held_record(
+                    ids[position], unit, unreleased, decided, stock, is_for_sale=is_for_sale
+                )
         # A held unit has a time of leaving while buyers see its last good facts. The others are not for sale now.
         without_good_facts = {each.vehicle_id for each in held.values() if each.leaves_at is None}
         plan.leave_out(held.keys(), without_good_facts)
         self._report(check_run, held)
         return self._rows_after(held.values(), decisions, plan.ids, scope, remember), held.keys()
 
-    def _all_doubts(self, jumps: dict[int, Implausibility]) -> dict[int, tuple[Implausibility, ...]]:
+    def _find_implausible(self, jumps: dict[int, Implausibility]) -> dict[int, tuple[Implausibility, ...]]:
         """The doubts about each unit, by its position: its own, those of similar prices, and jumps of prices."""
         # A price of 0 does not count as a price, unless the unit had one.
         doubts = {row: tuple(d for d in found if d.reason != "price_zero") for row, found in self._doubts.items()}
@@ -179,12 +181,12 @@ class ImplausibleRows:
                 stays = self._has("price_zero", position)
             else:
                 price = unit.selling_price if isinstance(unit.selling_price, int) else 0
-                stays = old.reason == "price_jump" and doubt("price_jump", amount=price).is_covered((old,))
+                stays = old.reason == "price_jump" and implausibility("price_jump", amount=price).is_covered((old,))
             if stays and all(each.reason != old.reason for each in doubts):
                 doubts = (*doubts, old)
         return tuple(each for each in doubts if not each.is_covered(decided.released))
 
-    def _held(
+    def _held_record(
         self,
         vehicle_id: str,
         unit: Unit,
@@ -267,7 +269,7 @@ class ImplausibleRows:
         return [f"{unit.stock or unit.vin}: {unit.rooftop_hints[0]}" for unit in units]
 
 
-def _some(names: Iterable[str]) -> str:
+def _first_names(names: Iterable[str]) -> str:
     names = list(names)
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more

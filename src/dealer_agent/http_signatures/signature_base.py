@@ -49,7 +49,7 @@ def signature_base(
         identifier = f'"{name}"{write_parameters(of)}' if of else f'"{name}"'
         if identifier in lines:
             raise SignatureRefused("malformed", f"The signature covers {identifier} twice: name each component once.")
-        lines[identifier] = _value(name, of, message, fields)
+        lines[identifier] = _component_value(name, of, message, fields)
     covered = " ".join(lines)
     text = "\n".join(f"{identifier}: {value}" for identifier, value in lines.items())
     text += f'{chr(10) if text else ""}"@signature-params": ({covered}){write_parameters(parameters)}'
@@ -64,13 +64,13 @@ def signature_base(
     return text.encode()
 
 
-def _value(name: str, of: Mapping[str, Any], message: SignableRequest | Response, fields: Fields) -> str:
+def _component_value(name: str, of: Mapping[str, Any], message: SignableRequest | Response, fields: Fields) -> str:
     """The value of a component. Raises SignatureRefused."""
     if of.get("req") is True and isinstance(message, Response):
         rest = {parameter: value for parameter, value in of.items() if parameter != "req"}
-        return _value(name, rest, message.request, Fields(message.request.headers))
+        return _component_value(name, rest, message.request, Fields(message.request.headers))
     if name.startswith("@"):
-        return _derived(name, of, message)
+        return _derived_component_value(name, of, message)
     if not name or name != name.lower():
         raise SignatureRefused(
             "malformed", "A component of the signature has a name that is not in lower case: correct it."
@@ -93,7 +93,7 @@ def _value(name: str, of: Mapping[str, Any], message: SignableRequest | Response
     return write_member(member)
 
 
-def _derived(name: str, of: Mapping[str, Any], message: SignableRequest | Response) -> str:
+def _derived_component_value(name: str, of: Mapping[str, Any], message: SignableRequest | Response) -> str:
     """The value of a derived component (RFC 9421, section 2.2). Raises SignatureRefused if it is not supported."""
     if isinstance(message, Response):
         if name == "@status" and not of:

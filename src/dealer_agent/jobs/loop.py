@@ -107,7 +107,7 @@ class PollTimer:
             await begin_due()
         except Exception as fault:  # noqa: BLE001 - the boundary: if the loop ended, nothing more would be done.
             if not self.is_failing:
-                log.error(self.event, error=type(fault).__qualname__, problem=words_of(fault))
+                log.error(self.event, error=type(fault).__qualname__, problem=fault_text(fault))
             self.is_failing = True
         else:
             self.is_failing = False
@@ -161,10 +161,10 @@ class JobLoop:
 
     async def look(self) -> bool:
         """Begins due jobs, and returns whether there was one. Raises StorageError."""
-        begun = [self._begin_job(kind, key, when) for kind, key, when in await asyncio.to_thread(self._find)]
+        begun = [self._begin_job(kind, key, when) for kind, key, when in await asyncio.to_thread(self._due_jobs)]
         return any(begun)
 
-    def _find(self) -> list[tuple[Kind, JobKey, When]]:
+    def _due_jobs(self) -> list[tuple[Kind, JobKey, When]]:
         """The jobs that are due now, and those that the process wants to run at once."""
         if self.begin is not None:
             self.begin()
@@ -187,11 +187,11 @@ class JobLoop:
         used = 0 if key.dealer_id == ALL_DEALERS else running.total() - running[ALL_DEALERS]
         if key in self._running or running[key.dealer_id] >= min(kind.of_dealer, kind.at_once - used):
             return False
-        task = self._running[key] = asyncio.create_task(self._do(kind, key, when))
+        task = self._running[key] = asyncio.create_task(self._run_job(kind, key, when))
         task.add_done_callback(lambda _: self._running.pop(key))
         return True
 
-    async def _do(self, kind: Kind, key: JobKey, when: When) -> None:
+    async def _run_job(self, kind: Kind, key: JobKey, when: When) -> None:
         """Runs one job. A job that fails again and again is logged once."""
         try:
             done = await run_job(self.store, kind, key, when, self.clock)
@@ -202,7 +202,7 @@ class JobLoop:
         except Exception as fault:  # noqa: BLE001 - the boundary: one job must not stop the others.
             if self._failing.get(key) is not type(fault):
                 names = {"kind": key.kind, "dealer": key.dealer_id, "subject": key.subject}
-                log.error("job failed", **names, error=type(fault).__qualname__, problem=words_of(fault))
+                log.error("job failed", **names, error=type(fault).__qualname__, problem=fault_text(fault))
             self._failing[key] = type(fault)
         else:
             self._failing.pop(key, None)
@@ -270,7 +270,7 @@ def _finish(store: Store, kind: Kind, job: Job, done: JobResult | None, now: dat
         finish_job(tx, job, end[0].due_at, end[1], end[0].result or job.result)
 
 
-def words_of(fault: BaseException) -> str:
+def fault_text(fault: BaseException) -> str:
     """What the log says about a fault. The message of another package's exception may contain a secret."""
     if isinstance(fault, StorageError | SettingsError | EncryptionError):
         return str(fault)

@@ -33,8 +33,8 @@ from dealer_agent.storage.key_sets import (
     FORGOTTEN_AFTER,
     KEYS_OF_OTHERS,
     StoredKeySet,
-    ask_again,
     ask_for_keys,
+    fetch_early,
     find_source,
     key_set_versions,
     pin_sources,
@@ -117,7 +117,7 @@ class KnownKeys:
         found = self._sets.get(source)
         if found is None or found.expires_at + KEPT_SECONDS <= self.clock():
             if source not in self._versions:  # Otherwise it is being fetched, or did not answer.
-                self._ask(source)
+                self._request_fetch(source)
             return None
         self._in_use.add(source)
         return found
@@ -133,9 +133,9 @@ class KnownKeys:
             and max(found.fetched_at, self._again.get(source, 0.0)) + ASKED_AGAIN.total_seconds() < now
         ):
             self._again[source] = now
-            self._ask(source)
+            self._request_fetch(source)
 
-    def _ask(self, source: str) -> None:
+    def _request_fetch(self, source: str) -> None:
         if source in self._pinned or (len(self._asked) < MAX_WAITING and len(source) <= LONGEST_SOURCE):
             self._asked[source] = None
 
@@ -147,7 +147,7 @@ class KnownKeys:
     @property
     def kind(self) -> Kind:
         """The jobs that fetch. A pinned source that does not answer is tried again later and later, up to each hour."""
-        return Kind(KEYS_OF_OTHERS, self._run, at_once=FETCHES_AT_ONCE, of_dealer=FETCHES_AT_ONCE)
+        return Kind(KEYS_OF_OTHERS, self._fetch_source, at_once=FETCHES_AT_ONCE, of_dealer=FETCHES_AT_ONCE)
 
     async def refresh(self) -> None:
         """Stores what this process asks for, and loads what has changed. Raises StorageError. Repeat it."""
@@ -171,7 +171,7 @@ class KnownKeys:
             with self.store.write(self.owner, datetime.fromtimestamp(now, UTC)) as tx:
                 pin_sources(tx, pins, tx.now + PINNED_FOR)
                 put_uses(tx, uses)
-                ask_again(tx, (source for source in asked if source in self._pinned))
+                fetch_early(tx, (source for source in asked if source in self._pinned))
                 ask_for_keys(tx, (source for source in asked if source not in self._pinned))
             if asked:
                 self._expected_until = now + EXPECTED_SECONDS
@@ -207,7 +207,7 @@ class KnownKeys:
         else:
             self._sets[row.source] = KeySet(row.document, {}, *times)
 
-    async def _run(self, job: Job) -> JobResult:
+    async def _fetch_source(self, job: Job) -> JobResult:
         """Fetches one source."""
         source = job.subject
         row = await asyncio.to_thread(self._find, source)
@@ -235,7 +235,7 @@ class KnownKeys:
             if is_pinned:
                 return JobResult(None, failed=True)
             return JobResult(job.now + max(RETRIED_AFTER, _pause_after(started)))
-        if not await asyncio.to_thread(self._put, job, found):
+        if not await asyncio.to_thread(self._store_keys, job, found):
             return JobResult(job.now + FORGOTTEN_AFTER)
         # Before the end, and not all at the same time.
         seconds = (found.expires_at - found.fetched_at) * random.uniform(0.7, 0.9)  # noqa: S311 - no secret.
@@ -260,7 +260,7 @@ class KnownKeys:
         with self.store.read(self.owner) as tx:
             return find_source(tx, source)
 
-    def _put(self, job: Job, found: KeySet) -> bool:
+    def _store_keys(self, job: Job, found: KeySet) -> bool:
         """Stores keys. Returns whether there was room for them."""
         with self.store.write(self.owner, datetime.fromtimestamp(found.fetched_at, UTC)) as tx:
             hold_job(tx, job)

@@ -63,7 +63,7 @@ class Decisions:
 
     def release(self, lead_id: str) -> DecidedLead | None:
         """Sends the lead to its receivers, with all additions, and mails its customer about visits to come."""
-        lead = self._waiting(lead_id)
+        lead = self._find_waiting_lead(lead_id)
         if lead is None or not decide(self.tx, lead_id, RELEASED, by=self.by):
             return None
         passed = self._visits_since_waiting(lead, lambda visit: visit.status == CONFIRMED and not self._is_ahead(visit))
@@ -88,7 +88,7 @@ class Decisions:
         Of a lead that staff had before it waited, only what came since then is refused, and deleted. The consents that
         came with it allow nothing.
         """
-        lead = self._waiting(lead_id)
+        lead = self._find_waiting_lead(lead_id)
         if lead is None:
             return None
         staff_had_it = _was_known(lead)
@@ -99,11 +99,11 @@ class Decisions:
         give_own_places(self.tx, ids, [lead_id])
         end_visits(self.tx, ids, CANCELLED)
         if staff_had_it:
-            delete_additions(self.tx, lead_id, _since(lead))
-            refuse_consents(self.tx, lead_id, _since(lead), by=self.by, reason=why)
+            delete_additions(self.tx, lead_id, _quarantined_at(lead))
+            refuse_consents(self.tx, lead_id, _quarantined_at(lead), by=self.by, reason=why)
         return DecidedLead(lead_id, cancelled=cancelled, was_known=staff_had_it)
 
-    def _waiting(self, lead_id: str) -> StoredLead | None:
+    def _find_waiting_lead(self, lead_id: str) -> StoredLead | None:
         lead = get_lead(self.tx, lead_id)
         return lead if lead is not None and lead.lead.quarantine == WAITING else None
 
@@ -118,7 +118,7 @@ class Decisions:
     def _visits_since_waiting(self, lead: StoredLead, of: Callable[[VisitRecord], bool]) -> tuple[VisitRecord, ...]:
         """The visits that the lead requested since it waits, and for which `of` is true."""
         visits = visits_of(self.tx, lead.lead.lead_id)
-        return tuple(visit for visit in visits if visit.created_at >= _since(lead) and of(visit))
+        return tuple(visit for visit in visits if visit.created_at >= _quarantined_at(lead) and of(visit))
 
     def _is_ahead(self, visit: VisitRecord) -> bool:
         return visit.state_at(self.tx.now) == "ahead"
@@ -127,11 +127,11 @@ class Decisions:
         return self.context.timetable.rooftop(name) or self.context.timetable.first
 
 
-def _since(lead: StoredLead) -> datetime:
+def _quarantined_at(lead: StoredLead) -> datetime:
     assert lead.lead.quarantined_at is not None, "it has waited"
     return lead.lead.quarantined_at
 
 
 def _was_known(lead: StoredLead) -> bool:
     """Whether staff had the lead before it waited."""
-    return lead.lead.received_at < _since(lead)
+    return lead.lead.received_at < _quarantined_at(lead)

@@ -171,8 +171,8 @@ class LeadTransaction:
         if visit.status != UNAVAILABLE:
             addition = Addition(appointment=RequestedVisit(request, visit.reply))
             rooftop = self.context.timetable.rooftop(stored.lead.rooftop) or visit.rooftop
-            self._add(stored.lead, addition, visit, rooftop, channels_of(stored, self.tx.now))
-        return lead_id, self._answer(lead_id, RECEIVED, visit.rooftop, vehicle, visit, has_secret=has_secret)
+            self._store_addition(stored.lead, addition, visit, rooftop, channels_of(stored, self.tx.now))
+        return lead_id, self._response(lead_id, RECEIVED, visit.rooftop, vehicle, visit, has_secret=has_secret)
 
     def _store_lead(self) -> tuple[str, Result]:
         """Stores a new lead or adds to an earlier one. Returns the id of this lead, and the response."""
@@ -229,7 +229,7 @@ class LeadTransaction:
             if visit is not None and self._gets_confirmation(accepted.channels, visit):
                 deliveries.append(mail_to_customer("confirm", rooftop, visit.reply.appointment_id))
             enqueue(tx, lead_id, deliveries)
-        return lead_id, self._answer(lead_id, RECEIVED, rooftop, accepted.found, visit, has_secret=True)
+        return lead_id, self._response(lead_id, RECEIVED, rooftop, accepted.found, visit, has_secret=True)
 
     def _with_offer(self) -> PreparedLead:
         """The lead with what it keeps of the quote that it names. Raises QuoteNotFound and HoldNotFound."""
@@ -262,7 +262,7 @@ class LeadTransaction:
                 addition.appointment = RequestedVisit(lead.request.appointment, visit.reply)
         rooftop_of_request = self._rooftop_of_request(accepted.found) or self.context.timetable.first
         rooftop_of_lead = self.context.timetable.rooftop(earlier.lead.rooftop) or rooftop_of_request
-        self._add(
+        self._store_addition(
             earlier.lead,
             addition,
             visit,
@@ -271,7 +271,7 @@ class LeadTransaction:
             allows_more_channels=allows_more_channels,
         )
         shown = self._shown_rooftop(visit, rooftop_of_lead, rooftop_of_request)
-        return self._answer(lead_id, DUPLICATE, shown, accepted.found, visit)
+        return self._response(lead_id, DUPLICATE, shown, accepted.found, visit)
 
     def _shown_rooftop(
         self, visit: VisitDecision | None, rooftop_of_lead: DealerRooftop, rooftop_of_request: DealerRooftop
@@ -297,7 +297,7 @@ class LeadTransaction:
         after = usable_channels(customer, consents_of(tx, lead_id), tx.now)
         return not set(after).issubset(before)
 
-    def _add(
+    def _store_addition(
         self,
         earlier: LeadRecord,
         addition: Addition,
@@ -387,7 +387,7 @@ class LeadTransaction:
         by_mail = self.lead.request.customer.email is not UNSET and EMAIL in channels
         return by_mail and self.context.confirms_by_mail and visit.confirmed is not None and visit.existing is None
 
-    def _answer(
+    def _response(
         self,
         lead_id: str,
         status: LeadStatus,

@@ -38,13 +38,13 @@ def render_json(message: DeliveredMessage) -> bytes:
 def _lead(view: LeadView) -> dict[str, Any]:
     """The members of the document about a lead."""
     rooftop = view.rooftop
-    return _known(
+    return _without_absent(
         status="resend" if view.resend else "new",
         received_at=view.received_at.astimezone(UTC),
         submitted_at=None if view.submitted_at is None else view.submitted_at.astimezone(UTC),
         may_be_same_person_as=view.may_be_same_person_as,
         dealer={"id": view.dealer_id, "name": view.dealer_name},
-        rooftop=_known(
+        rooftop=_without_absent(
             name=rooftop.name,
             timezone=rooftop.zone,
             website=rooftop.url or None,
@@ -52,8 +52,10 @@ def _lead(view: LeadView) -> dict[str, Any]:
             email=rooftop.email or None,
             address=rooftop.address,
         ),
-        source_agent=_known(name=one_line(view.agent.name), url=view.agent.url or None),
-        caller=_known(**{"class": class_of(view.caller)}, identity=view.caller or None, verified=bool(view.caller)),
+        source_agent=_without_absent(name=one_line(view.agent.name), url=view.agent.url or None),
+        caller=_without_absent(
+            **{"class": class_of(view.caller)}, identity=view.caller or None, verified=bool(view.caller)
+        ),
         customer=view.customer,
         **_channels(view),
         vehicle=view.vehicle,
@@ -87,7 +89,7 @@ def _cancelled_visit(visit: CancelledVisit) -> dict[str, Any]:
 def _visit(visit: VisitView) -> dict[str, Any]:
     """The members of the document about a visit."""
     zone = ZoneInfo(visit.rooftop.zone)
-    return _known(
+    return _without_absent(
         appointment_id=visit.appointment_id or None,
         appointment_type=visit.kind,
         status=visit.status,
@@ -100,10 +102,12 @@ def _visit(visit: VisitView) -> dict[str, Any]:
 
 
 def _time(time: VisitTime, zone: ZoneInfo) -> dict[str, Any]:
-    return _known(start=time.start.astimezone(zone), end=None if time.end is None else time.end.astimezone(zone))
+    return _without_absent(
+        start=time.start.astimezone(zone), end=None if time.end is None else time.end.astimezone(zone)
+    )
 
 
-def _known(**members: Any) -> dict[str, Any]:
+def _without_absent(**members: Any) -> dict[str, Any]:
     return {name: value for name, value in members.items() if value is not None}
 
 

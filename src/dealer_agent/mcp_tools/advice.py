@@ -71,7 +71,7 @@ def _advise_on(tool: Tool, problem: Mapping[str, Any]) -> Mapping[str, Any]:
     """
     pointer, message = str(problem.get("instancePath", "")), str(problem.get("message", ""))
     if message.startswith(_UNKNOWN):
-        message = _place(tool, pointer)
+        message = _where_it_belongs(tool, pointer)
         if "/query" in message and len(str(problem.get("received", "")).split()) > MOST_QUERY_WORDS:
             message += ", with one to three words; prices, years and other limits have their own filters"
     elif "received" in problem and (example := _example(tool, pointer, problem["received"])):
@@ -79,7 +79,7 @@ def _advise_on(tool: Tool, problem: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**problem, "message": message}
 
 
-def _place(tool: Tool, pointer: str) -> str:
+def _where_it_belongs(tool: Tool, pointer: str) -> str:
     """Where an unknown member belongs."""
     parent, _, name = pointer.rpartition("/")
     known = _pointers(tool)

@@ -103,7 +103,7 @@ class ToolServer:
             raise MCPError(code=types.INVALID_PARAMS, message=f"No such tool. The tools are: {names}.")
         arguments = params.arguments or {}
         if tool.skill.is_lead:
-            return await self._lead(context, params, arguments)
+            return await self._submit_lead(context, params, arguments)
         payload = dict(arguments)
         details = payload.pop(DETAILS) if isinstance(payload.get(DETAILS), bool) else False
         if tool.skill in _KEYED:
@@ -113,7 +113,7 @@ class ToolServer:
         response = await self.ask(context, tool.skill, payload | {"type": tool.skill.request_type})
         return _result(tool, response, payload, is_short=not details)
 
-    async def _lead(
+    async def _submit_lead(
         self, context: Context, params: types.CallToolRequestParams, arguments: dict[str, Any]
     ) -> types.CallToolResult | types.InputRequiredResult:
         """Asks the person for consent through the host, then sends the lead. A model cannot give the consent."""

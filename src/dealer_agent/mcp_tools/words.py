@@ -93,7 +93,10 @@ def result_text(skill: Skill, answer: SkillData) -> str:
         return "\n".join((_TEXTS[skill](answer.data, answer.message), *answer.lines))
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
         # A foreign dealer agent. The reader of the structured result may still understand it.
-        return "The response of the dealer has another form than the protocol says."
+        return (
+            "The response of the dealer does not have the form that the protocol requires. Tell the person that it "
+            "cannot be read."
+        )
 
 
 def _information(data: Json, _: str | None) -> str:

@@ -150,14 +150,14 @@ class OfferDesk:
         asked = HoldRequest(
             caller.identity,
             request.quote_id,
-            self._hidden(caller.identity, request.idempotency_key),
-            self._hidden(content.decode()),
+            self._keyed_hash(caller.identity, request.idempotency_key),
+            self._keyed_hash(content.decode()),
         )
         rules = hold_rules(self.settings, len(catalogue))
         begun = await self.intake.write(
             lambda tx: begin_hold(tx, asked, rules, partial(_is_for_sale, catalogue)), caller, now, seconds
         )
-        return self._shown(begun, catalogue, now)
+        return self._hold_document(begun, catalogue, now)
 
     async def release(
         self, request: OfferReleaseRequest, caller: Caller, catalogue: Catalogue, now: datetime, seconds: float
@@ -167,7 +167,7 @@ class OfferDesk:
         ended = await self.intake.write(
             lambda tx: release_hold(tx, request.hold_id, caller.identity), caller, now, seconds
         )
-        return self._shown(ended, catalogue, now)
+        return self._hold_document(ended, catalogue, now)
 
     async def status(
         self, request: OfferStatusRequest, caller: Caller, catalogue: Catalogue, now: datetime, seconds: float
@@ -176,7 +176,7 @@ class OfferDesk:
         _check_known(caller)
         async with asyncio.timeout(seconds):
             found = await asyncio.to_thread(self._read, request.hold_id, caller.identity, now)
-        return self._shown(found, catalogue, now)
+        return self._hold_document(found, catalogue, now)
 
     async def held_until(self, vehicle_id: str, now: datetime, seconds: float) -> str | None:
         """Until when an agent holds a vehicle."""
@@ -192,7 +192,7 @@ class OfferDesk:
         with self.store.read(self.profile.id, now) as tx:
             return hold_of(tx, hold_id, caller)
 
-    def _shown(self, quoted: QuotedHold, catalogue: Catalogue, now: datetime) -> Hold:
+    def _hold_document(self, quoted: QuotedHold, catalogue: Catalogue, now: datetime) -> Hold:
         """A hold as its agent sees it."""
         hold, priced = quoted.hold, msgspec.json.decode(quoted.quote.document, type=_QuotePrice)
         return Hold(
@@ -207,7 +207,7 @@ class OfferDesk:
             terms=self.settings.hold_terms,
         )
 
-    def _hidden(self, *words: str) -> bytes:
+    def _keyed_hash(self, *words: str) -> bytes:
         return hmac.digest(self.key, msgspec.json.encode(words), sha256)
 
 

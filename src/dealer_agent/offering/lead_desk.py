@@ -100,7 +100,7 @@ class LeadDesk:
     def _read(self, request: LeadStatusRequest, caller: Caller, now: datetime) -> bytes:
         with self.store.read(self.profile.id, now) as tx:
             self._check_sender(tx, request.lead_id, caller, request.secret)
-            return self._state(tx, self.intake.context, request.lead_id)
+            return self._lead_document(tx, self.intake.context, request.lead_id)
 
     async def _change(
         self,
@@ -122,7 +122,7 @@ class LeadDesk:
                 if first.payload_hash != content_hash:
                     raise errors.IdempotencyConflict("This idempotency_key came with another payload before.")
                 return first.reply
-            visit = _chosen(visits_of(tx, request.lead_id), request.appointment_id, tx.now)
+            visit = _visit_to_change(visits_of(tx, request.lead_id), request.appointment_id, tx.now)
             try:
                 done = change(tx, context, visit)
             except VisitIsOver as ended:
@@ -133,7 +133,7 @@ class LeadDesk:
             # None: the visit is already as the sender wants it.
             if done is not None:
                 append_to_lead(tx, request.lead_id, msgspec.json.encode(Addition(by_agent=done)))
-            reply = self._state(tx, context, request.lead_id, (done or visit).appointment_id)
+            reply = self._lead_document(tx, context, request.lead_id, (done or visit).appointment_id)
             record_idempotency(tx, scope, request.idempotency_key, content_hash, reply, request.lead_id)
             return reply
 
@@ -148,7 +148,9 @@ class LeadDesk:
         if not (is_right if lead.caller is None else lead.caller == caller.identity):
             raise _not_found()
 
-    def _state(self, tx: Transaction, context: IntakeContext, lead_id: str, acted_on: str | None = None) -> bytes:
+    def _lead_document(
+        self, tx: Transaction, context: IntakeContext, lead_id: str, acted_on: str | None = None
+    ) -> bytes:
         """A lead as its sender sees it, as JSON. `acted_on` is the id of the visit that was just changed."""
         lead = get_lead(tx, lead_id)
         if lead is None or lead.lead.customer is None:
@@ -203,7 +205,7 @@ def _shown_status(visit: VisitRecord) -> Any:
     return REQUESTED if visit.slot is None else CONFIRMED
 
 
-def _chosen(visits: list[VisitRecord], appointment_id: str | UnsetType, now: datetime) -> VisitRecord:
+def _visit_to_change(visits: list[VisitRecord], appointment_id: str | UnsetType, now: datetime) -> VisitRecord:
     """The visit to change: that with the id, else the only one that can be changed, else the newest."""
     if appointment_id is not UNSET:
         named = next((visit for visit in visits if visit.appointment_id == appointment_id), None)
@@ -225,7 +227,9 @@ def _starts(slots: Iterable[Slot]) -> tuple[str, ...]:
 
 
 def _not_found() -> errors.LeadNotFound:
-    return errors.LeadNotFound("There is no such lead of this agent.", {"in": "payload", "instancePath": "/lead_id"})
+    return errors.LeadNotFound(
+        "This agent has sent no lead with this id.", {"in": "payload", "instancePath": "/lead_id"}
+    )
 
 
 def _no_visit() -> errors.VisitNotFound:

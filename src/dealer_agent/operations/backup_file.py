@@ -156,7 +156,7 @@ def write_backup(
 
 def read_manifest(path: Path) -> Manifest:
     """The manifest of a backup. Raises BackupUnreadable and OSError."""
-    with _opened(path) as (_, manifest):
+    with _open_manifest(path) as (_, manifest):
         return manifest
 
 
@@ -188,7 +188,7 @@ def unpack(path: Path, folder: Path, verified: Manifest, on_progress: Progress) 
 
     `verified` is its manifest: the file may have changed since that was read.
     """
-    with _opened(path) as (file, manifest):
+    with _open_manifest(path) as (file, manifest):
         if manifest != verified:
             raise BackupUnreadable("the backup changed while it was read: try again")
         count = counter(on_progress, sum(each.size for each in manifest.files))
@@ -209,7 +209,7 @@ def unpack(path: Path, folder: Path, verified: Manifest, on_progress: Progress) 
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tuple[BinaryIO, Manifest]]:
+def _open_manifest(path: Path) -> Iterator[tuple[BinaryIO, Manifest]]:
     """A backup whose manifest was read, and checked against the size of the file."""
     with path.open("rb") as file:
         name, size = _read_header(file)
@@ -320,7 +320,7 @@ def seal_keys(keyring: Keyring, passphrase: str) -> bytes:
     if not SHORTEST_PASSPHRASE <= len(passphrase) <= LONGEST_PASSPHRASE:
         raise OperationError(f"the passphrase must have {SHORTEST_PASSPHRASE} to {LONGEST_PASSPHRASE:,} characters")
     salt, nonce = secrets.token_bytes(16), secrets.token_bytes(12)
-    encrypted = AESGCM(_derived(passphrase, salt)).encrypt(nonce, render(keyring).encode(), _KEYS_CONTEXT)
+    encrypted = AESGCM(_key_of_passphrase(passphrase, salt)).encrypt(nonce, render(keyring).encode(), _KEYS_CONTEXT)
     return msgspec.json.encode(_EncryptedKeys(salt, nonce, encrypted))
 
 
@@ -328,7 +328,7 @@ def open_keys(sealed: bytes, passphrase: str) -> Keyring:
     """The keys in `sealed`. Raises BackupUnreadable for a wrong passphrase or damaged bytes."""
     try:
         parts = msgspec.json.decode(sealed, type=_EncryptedKeys)
-        plain = AESGCM(_derived(passphrase, parts.salt)).decrypt(parts.nonce, parts.encrypted, _KEYS_CONTEXT)
+        plain = AESGCM(_key_of_passphrase(passphrase, parts.salt)).decrypt(parts.nonce, parts.encrypted, _KEYS_CONTEXT)
     except msgspec.DecodeError:
         raise BackupUnreadable("the encrypted keys in the backup are damaged: use another backup") from None
     except InvalidTag:
@@ -338,5 +338,5 @@ def open_keys(sealed: bytes, passphrase: str) -> Keyring:
     return Keyring.parse(plain.decode())
 
 
-def _derived(passphrase: str, salt: bytes) -> bytes:
+def _key_of_passphrase(passphrase: str, salt: bytes) -> bytes:
     return Scrypt(salt=salt, length=32, n=_SCRYPT_COST, r=_SCRYPT_BLOCK, p=1).derive(passphrase.encode())

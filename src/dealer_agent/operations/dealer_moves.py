@@ -68,7 +68,7 @@ def _export(store: Store, dealer_id: str, heads_file: Path, target: Path, on_row
     single = load_settings(target, {})
     migrate(single.database_url)
     with Store.open(single.database_url, single.cipher) as copy:
-        rows = _copied(store, copy, dealer_id, on_rows)
+        rows = _copy_rows(store, copy, dealer_id, on_rows)
         _require_whole(copy, dealer_id, "in the copy")
     _copy_heads(heads_file, single.heads_file)
     return rows
@@ -111,7 +111,7 @@ def import_dealer(
             change_keyring(tx, (), single.cipher.keyring)
             add_dealer(tx, text.encode(), actor=actor, note=f"from {source}", enabled=False, listed=listed)
         try:
-            rows = _copied(own, store, dealer_id, on_rows)
+            rows = _copy_rows(own, store, dealer_id, on_rows)
             _require_whole(store, dealer_id, "in the installation")
         except BaseException:
             remove_dealer(store, dealer_id)
@@ -135,7 +135,7 @@ def delete_files(opened: OpenInstallation) -> str | None:
     return None
 
 
-def _copied(source: Store, target: Store, dealer_id: str, on_rows: OnRows) -> int:
+def _copy_rows(source: Store, target: Store, dealer_id: str, on_rows: OnRows) -> int:
     """Copies the rows, and compares the counts. Returns how many rows."""
     with source.read(dealer_id) as tx:
         expected = count_rows(tx)

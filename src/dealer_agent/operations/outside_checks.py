@@ -149,7 +149,7 @@ def _fetched(url: str, examined: Examined) -> Generator[DoctorFinding, None, byt
                 if len(body) > MOST_BYTES or time.monotonic() > ends:
                     break
     except httpx.HTTPError as error:
-        yield DoctorFinding("problem", f"{url}: {_words_of(error)}", _PROXY_ADVICE)
+        yield DoctorFinding("problem", f"{url}: {_reason_text(error)}", _PROXY_ADVICE)
         return None
     if response.status_code != 200 or len(body) > MOST_BYTES:
         yield DoctorFinding("problem", f"{url} answers {response.status_code} with {len(body):,} bytes", _PROXY_ADVICE)
@@ -173,7 +173,7 @@ def _fetched(url: str, examined: Examined) -> Generator[DoctorFinding, None, byt
     return body
 
 
-def _words_of(error: BaseException) -> str:
+def _reason_text(error: BaseException) -> str:
     """Why there is no response, in words."""
     if (wrong := certificate_error(error)) is not None:
         return f"its certificate is not valid ({wrong.verify_message})"
@@ -299,7 +299,7 @@ def check_metrics(examined: Examined) -> Iterator[DoctorFinding]:
         with httpx.Client(timeout=ADDRESS_SECONDS) as client, client.stream("GET", url) as response:
             status = response.status_code
     except httpx.HTTPError as error:
-        yield DoctorFinding("problem", f"{url}: {_words_of(error)}", "start the service, and read its log")
+        yield DoctorFinding("problem", f"{url}: {_reason_text(error)}", "start the service, and read its log")
         return
     if status == 200:
         yield DoctorFinding("ok", f"{url} answers")
@@ -338,11 +338,11 @@ async def _send_all(opened: OpenInstallation, dealer_id: str, now: datetime) -> 
     async with http_client(opened.installation.address_rule) as client:
         dealer, outlets, _ = outlets_of_dealer(opened, client, dealer_id)
         chosen = {receiver: outlet for receiver, outlet in outlets.items() if receiver[1] != CUSTOMER}
-        sending = (_send(dealer, receiver, outlet, now) for receiver, outlet in chosen.items())
+        sending = (_send_test_lead(dealer, receiver, outlet, now) for receiver, outlet in chosen.items())
         return list(await asyncio.gather(*sending)) or [DoctorFinding("skipped", "there are no channels")]
 
 
-async def _send(dealer: Profile, receiver: Receiver, outlet: Outlet, now: datetime) -> DoctorFinding:
+async def _send_test_lead(dealer: Profile, receiver: Receiver, outlet: Outlet, now: datetime) -> DoctorFinding:
     """Sends a test lead to one channel, past the queue."""
     rooftop, channel = receiver
     where = f"{rooftop}, {channel}"

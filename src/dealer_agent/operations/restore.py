@@ -40,7 +40,7 @@ from dealer_agent.operations.backup_file import (
 )
 from dealer_agent.operations.database_copy import restore_database
 from dealer_agent.storage.database_roles import ADMIN_VARIABLE
-from dealer_agent.storage.deliveries.outbox import hold_deliveries
+from dealer_agent.storage.deliveries.outbox import suspend_deliveries
 from dealer_agent.storage.migrate import known_revisions, migrate_connection
 from dealer_agent.storage.schema import FIRST_SCHEMA_VERSION, SCHEMA_VERSION, outbox
 from dealer_agent.storage.transaction import OneCipher, Transaction
@@ -125,7 +125,7 @@ def restore_backup(
         if backup.brings_keys:
             create_key_file(folder, backup.keyring)
         url = f"sqlite:///{folder / DATABASE_FILE}" if manifest.database == "sqlite" else str(admin_url)
-        held = restore_database(url, manifest, folder, on_insert, _hold if hold else lambda _: None)
+        held = restore_database(url, manifest, folder, on_insert, _suspend_deliveries if hold else lambda _: None)
         shutil.rmtree(folder / TABLES_FOLDER)
     return held
 
@@ -209,10 +209,10 @@ def _existing(path: Path) -> Path:
     return next(each for each in (path, *path.absolute().parents) if each.exists())
 
 
-def _hold(connection: Connection) -> int:
+def _suspend_deliveries(connection: Connection) -> int:
     """Migrates a restored database, and holds its waiting deliveries back. Returns their number."""
     migrate_connection(connection)
     held = 0
     for dealer_id in connection.execute(LIST_DEALERS).scalars().all():
-        held += hold_deliveries(Transaction(connection, dealer_id, datetime.now(UTC), OneCipher(None)), HELD)
+        held += suspend_deliveries(Transaction(connection, dealer_id, datetime.now(UTC), OneCipher(None)), HELD)
     return held

@@ -393,7 +393,7 @@ class LeadNotFound(ProtocolError):
         "Use the `lead_id` of the response to `lead.submit`, with the same proof of who you are, or with its "
         "`lead_secret`."
     )
-    example = ("There is no such lead of this agent.", {"instancePath": "/lead_id"})
+    example = ("This agent has sent no lead with this id.", {"instancePath": "/lead_id"})
 
 
 class VisitNotFound(ProtocolError):

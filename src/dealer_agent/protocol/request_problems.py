@@ -119,7 +119,7 @@ def list_problems(checker: Checker, instance: object) -> list[Problem]:
     too_long = list(checker.sizes.iter_errors(instance))
     skipped |= {tuple(error.instance_path) for error in too_long}
     errors = [error for error in too_long if not _is_within(error.instance_path[:-1], skipped)]
-    within = checker.whole.iter_errors(_cut(instance, checker.known, skipped))
+    within = checker.whole.iter_errors(_shortened_copy(instance, checker.known, skipped))
     errors += (error for error in within if not skipped or not _is_within(error.instance_path, skipped))
     if not errors and not problems:
         try:
@@ -158,7 +158,7 @@ def _with_long_names(instance: object) -> Iterator[Path]:
             waiting += ((item, (*path, at)) for at, item in enumerate(node) if item and isinstance(item, dict | list))
 
 
-def _cut(value: Any, known: frozenset[str], skipped: set[Path], path: Path = ()) -> Any:
+def _shortened_copy(value: Any, known: frozenset[str], skipped: set[Path], path: Path = ()) -> Any:
     """A copy with at most `MOST_CHECKED` items of each array, and with empty values at the paths `skipped`.
 
     An object with too many members keeps the known ones and some others, because an error quotes the whole object.
@@ -170,12 +170,14 @@ def _cut(value: Any, known: frozenset[str], skipped: set[Path], path: Path = ())
             others = [name for name in value if name not in known][MOST_CHECKED:]
             value = {name: value[name] for name in value.keys() - set(others)}
         return {
-            name: _cut(item, known, skipped, (*path, name)) if skipped or isinstance(item, dict | list) else item
+            name: _shortened_copy(item, known, skipped, (*path, name))
+            if skipped or isinstance(item, dict | list)
+            else item
             for name, item in value.items()
         }
     if isinstance(value, list):
         return [
-            _cut(item, known, skipped, (*path, at)) if skipped or isinstance(item, dict | list) else item
+            _shortened_copy(item, known, skipped, (*path, at)) if skipped or isinstance(item, dict | list) else item
             for at, item in enumerate(value[:MOST_CHECKED])
         ]
     return value
@@ -221,10 +223,10 @@ def _problems_of(error: jsonschema_rs.ValidationError, checker: Checker, most: i
             return [
                 _with_received((*path, names[-1]), f"cannot be combined with {names[0]}", "not", instance[names[-1]])
             ]
-    return [_with_received(path, _words(kind), kind.name, instance)]
+    return [_with_received(path, _message_of_keyword(kind), kind.name, instance)]
 
 
-def _words(kind: Any) -> str:
+def _message_of_keyword(kind: Any) -> str:
     """The message for one error of the schema validator."""
     match kind.name:
         case "type":

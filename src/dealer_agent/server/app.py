@@ -80,7 +80,7 @@ class DealerApp:
         wire: Vocabulary | PublishedVersion | None = None
         target: RoutedRequest | None = None
         try:
-            target = await self._find(host, path, scope)
+            target = await self._find_target(host, path, scope)
             if target.service is not None:
                 version = version_at(target.service, target.path)
                 where, wire = where_to_send(target.service, version), version or target.service.vocabularies.default
@@ -96,7 +96,7 @@ class DealerApp:
             error = as_protocol_error(cause, request_id)
             await error_response(error, process, wire, request_id)(scope, receive, send)
 
-    async def _find(self, host: str, path: str, scope: Scope) -> RoutedRequest:
+    async def _find_target(self, host: str, path: str, scope: Scope) -> RoutedRequest:
         """What a request is for. A request that opens a dealer is counted first, because this is expensive."""
         target = self.dealers.addresses.locate(host, path)
         if target is None:

@@ -251,14 +251,16 @@ class Counting:
         if checked is not None:
             catalogues.setdefault(checked, self.find_catalogue(checked))
         if catalogues:
-            await asyncio.to_thread(self._read, taken, catalogues, now)
+            await asyncio.to_thread(self._add_recent_requests, taken, catalogues, now)
 
     async def save(self) -> None:
         """Adds the counts to those in the database. Raises StorageError; then the next call tries again."""
         if self._unsaved:
             await asyncio.to_thread(self._save)
 
-    def _read(self, taken: list[RecentRequests], catalogues: dict[str, Catalogue | None], now: datetime) -> None:
+    def _add_recent_requests(
+        self, taken: list[RecentRequests], catalogues: dict[str, Catalogue | None], now: datetime
+    ) -> None:
         """Adds the counts of the last requests to `_unsaved`. Reads the words of at most MOST_READ requests."""
         share = max(1, MOST_READ // max(1, sum(bool(counted.kept) for counted in taken)))
         with self._lock:

@@ -83,7 +83,7 @@ class CustomerPages:
             form = await self._form(request) if request.method == "POST" else None
             # Leave the block before the response is sent: a client may read it slowly.
             with service.load:
-                return await self._follow(link, purpose, form)
+                return await self._page_of_link(link, purpose, form)
         except ClientGoneError:
             return Response(status_code=400)
         except DealerUnknown:
@@ -93,20 +93,20 @@ class CustomerPages:
             advice = "Please open the link again in a few minutes. The page then shows whether your change was made."
             return self._notice(503, None, "This page does not work at the moment", advice)
 
-    async def _follow(self, link: LinkTarget, purpose: LinkPurpose, form: Form | None) -> Response:
+    async def _page_of_link(self, link: LinkTarget, purpose: LinkPurpose, form: Form | None) -> Response:
         """The page of a valid link: the customer's visit or contact permission. With `form`, it is changed first."""
         now = datetime.now(UTC)
         visit = await self._service.customers.see(link, now)
         if now >= link.until:
             return self._notice(410, visit.rooftop, "This link has expired", "You can no longer change anything here.")
         if visit.ended == "gone" or (purpose == "visit" and visit.ended is not None):
-            return self._ended(visit.rooftop, visit.ended)
+            return self._page_of_ended_visit(visit.rooftop, visit.ended)
         show = self._contact if purpose == "contact" else self._visit
         try:
             return await show(link, visit, form, now)
         except VisitIsOver as ended:
             # The visit has ended since it was read above.
-            return self._ended(visit.rooftop, ended.why)
+            return self._page_of_ended_visit(visit.rooftop, ended.why)
 
     async def _visit(self, link: LinkTarget, visit: CustomerVisit, form: Form | None, now: datetime) -> Response:
         """Shows the visit with free times, or cancels or moves it if the customer sent the form."""
@@ -127,7 +127,7 @@ class CustomerPages:
         except TimeNotFree:
             visit = await customers.see(link, now)
             if visit.ended is not None:
-                return self._ended(visit.rooftop, visit.ended)
+                return self._page_of_ended_visit(visit.rooftop, visit.ended)
             return self._page(409, visit_page, visit, "This time is no longer free. Please choose another one.")
         self._log("moved", link)
         path = self._service.links.path("visit", link.lead_id, appointment_id, ends_at)
@@ -151,7 +151,7 @@ class CustomerPages:
         except ValueError:
             return {}
 
-    def _ended(self, rooftop: RooftopView, why: EndReason) -> Response:
+    def _page_of_ended_visit(self, rooftop: RooftopView, why: EndReason) -> Response:
         return self._notice(410, rooftop, *_ENDED[why])
 
     def _notice(self, status: int, rooftop: RooftopView | None, title: str, what_happened: str) -> Response:

@@ -90,7 +90,7 @@ class Dmc12Call:
         if not isinstance(arguments, dict):
             raise ToolError("VALIDATION_FAILED", "The arguments of the tool must be a JSON object.")
         if tool is DEAL_HANDOFF and arguments.get("customer_consent") is not True:
-            raise ToolError("CONSENT_REQUIRED", "customer_consent must be true: the customer's own consent.")
+            raise ToolError("CONSENT_REQUIRED", "customer_consent must be true: ask the customer for consent first.")
         if problems := tool.problems(arguments):
             raise ToolError("VALIDATION_FAILED", message_and_details(problems, "payload")[0])
         return await self._TOOLS[tool](self, arguments)

@@ -127,7 +127,7 @@ class RateLimits:
             self._open_file.close()
             raise
         self._key = bytes(self._table[len(_MAGIC) : len(_MAGIC) + _KEY_BYTES])
-        self._block_of = lru_cache(maxsize=4096)(self._located)
+        self._block_of = lru_cache(maxsize=4096)(self._locate_block)
 
     def close(self) -> None:
         """Closes the file. The counters stay in it."""
@@ -171,7 +171,7 @@ class RateLimits:
             finally:
                 fcntl.lockf(self._file, fcntl.LOCK_UN, _BLOCK_BYTES, block)
 
-    def _located(
+    def _locate_block(
         self, owner: _Rules, rules: tuple[str, ...], client: str
     ) -> tuple[int, list[tuple[str, int, list[_Limit]]]]:
         """The offset of a client's block; for each rule with limits: its name, the offset of its set, its limits."""

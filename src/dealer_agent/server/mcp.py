@@ -142,7 +142,7 @@ class McpEndpoint:
         check_login(scope, message, _SKILL_OF_TOOL)
         # A host of an older revision that has a session.
         if b"mcp-session-id" in fields:
-            await self._loaded()
+            await self._tool_server_class()
             session = session_of(service, fields[b"mcp-session-id"].decode("latin-1"))
             if session is None:
                 await _NO_SESSION(scope, receive, send)
@@ -169,7 +169,7 @@ class McpEndpoint:
         """The response of the SDK to one message."""
         # Leave the block before the response is sent: a client may read it slowly.
         with scope["service"].load:
-            return await _serve(await self._loaded(), scope, body)
+            return await _serve(await self._tool_server_class(), scope, body)
 
     async def _call_tool(self, scope: Scope, request: dict[str, Any]) -> dict[str, Any]:
         """The response to a call of a tool in the revision 2026-07-28, by the caller of an older one."""
@@ -194,14 +194,14 @@ class McpEndpoint:
 
     async def _resume(self, scope: Scope, receive: Receive, send: Send, fields: Mapping[bytes, bytes]) -> None:
         """Continues a stream that broke while a person was being asked."""
-        await self._loaded()
+        await self._tool_server_class()
         session = session_of(scope["service"], fields.get(b"mcp-session-id", b"").decode("latin-1"))
         event_id = fields[b"last-event-id"].decode("latin-1")
         call = partial(self._call_tool, scope)
         if session is None or not await self._questions.resume(scope, receive, send, session, event_id, call):
             await _NO_SESSION(scope, receive, send)
 
-    async def _loaded(self) -> "type[tool_server.ToolServer]":
+    async def _tool_server_class(self) -> "type[tool_server.ToolServer]":
         """The class of the tool servers. Its SDK is imported at the first request, because most services get none."""
         if self._tools is None:
             # A thread, because other requests must be answered meanwhile.

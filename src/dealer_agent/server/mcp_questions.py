@@ -157,12 +157,12 @@ class Questions:
     ) -> Json | None:
         """Calls a tool that may ask the person. None if the response has been sent as a stream; else the response."""
         service: Service = scope["service"]
-        request = _modern(message, session)
+        request = _as_newer_call(message, session)
         response = await call(request)
         result = response.get("result")
         if not isinstance(result, dict) or result.get("resultType") != "input_required":
             return _of_older_revision(response)
-        with self._slot(service, scope) as has_slot:
+        with self._question_slot(service, scope) as has_slot:
             if not has_slot:
                 return _not_sent(message["id"], "Too many people are being asked now. Try again in a minute.")
             until = datetime.now(UTC) + timedelta(seconds=QUESTION_SECONDS)
@@ -189,13 +189,13 @@ class Questions:
         stream = EncryptedTexts(service).open(_STREAM, event_id)
         if stream is None or stream[1] != session.id:
             return False
-        with self._slot(service, scope) as has_slot:
+        with self._question_slot(service, scope) as has_slot:
             if has_slot:
                 await _stream(service, receive, send, WaitingCall(*stream), call, ": continued\n\n")
         return has_slot
 
     @contextmanager
-    def _slot(self, service: Service, scope: Scope) -> Iterator[bool]:
+    def _question_slot(self, service: Service, scope: Scope) -> Iterator[bool]:
         """A slot among the questions that wait. False if there is none."""
         address = scope_address(scope, service.settings.service.trusted_networks) or ""
         if self._waiting.total() >= MOST_WAITING or self._waiting[address] >= MOST_OF_ADDRESS:
@@ -214,7 +214,7 @@ async def _stream(
 ) -> None:
     """Sends the events of a question until it is answered or expires, or the host disconnects."""
     await send({"type": "http.response.start", "status": 200, "headers": list(_SSE_HEADERS)})
-    gone = asyncio.ensure_future(_gone(receive))
+    gone = asyncio.ensure_future(_wait_for_disconnect(receive))
     try:
         await send(_part(first))
         async for event in _events(service, waiting, call, gone):
@@ -224,7 +224,7 @@ async def _stream(
     await send({"type": "http.response.body", "body": b""})
 
 
-async def _gone(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
@@ -268,7 +268,7 @@ async def _finish(service: Service, waiting: WaitingCall, sealed: str, call: Cal
     return response
 
 
-def _modern(message: Json, session: McpSession) -> Json:
+def _as_newer_call(message: Json, session: McpSession) -> Json:
     """A call of a tool as a request of the revision 2026-07-28."""
     params = message["params"]
     meta = {

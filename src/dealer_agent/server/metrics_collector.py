@@ -56,7 +56,7 @@ class WorkerCollector(Collector):
         """All metrics now."""
         with self._lock:
             self._ask_all()
-            readings = self._total()
+            readings = self._sum_of_workers()
         for name, family in FAMILIES.items():
             yield _metric(name, family, ((series.labels, values) for series, values in readings if series.name == name))
 
@@ -69,7 +69,7 @@ class WorkerCollector(Collector):
         paths = sorted(self.folder.glob(f"*{SUFFIX}"))
         wanted = [WITH_STORED, *[OWN] * len(paths)]
         with ThreadPoolExecutor(MOST_ASKED_AT_ONCE) as threads:
-            answers = dict(zip((path.name for path in paths), threads.map(_ask, paths, wanted), strict=True))
+            answers = dict(zip((path.name for path in paths), threads.map(_read_worker, paths, wanted), strict=True))
         for name, answer in answers.items():
             if answer is not None:
                 self._last[name] = answer
@@ -78,7 +78,7 @@ class WorkerCollector(Collector):
                 if FAMILIES[series.name].kind != "gauge":
                     add_to(self._ended, self._with_few_dealers(series), values)
 
-    def _total(self) -> list[tuple[Series, list[float]]]:
+    def _sum_of_workers(self) -> list[tuple[Series, list[float]]]:
         """The values of all workers, also of those that have ended. First the dealers of a worker are combined."""
         total: Readings = dict(self._ended)
         main = {} if any(name.startswith(f"{os.getpid()}-") for name in self._last) else process_readings()
@@ -104,7 +104,7 @@ class WorkerCollector(Collector):
         return series
 
 
-def _ask(path: Path, wanted: bytes) -> Readings | None:
+def _read_worker(path: Path, wanted: bytes) -> Readings | None:
     """The readings of a worker. None if it does not answer. Deletes the socket of a worker that has ended."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as worker:

@@ -208,9 +208,9 @@ class Refresher:
         changed = [dealer_id for dealer_id, revision in counters.items() if self._known.get(dealer_id) != revision]
         self._known.update(counters)
         if changed:
-            self._mark(changed)
+            self._mark_dealers(changed)
 
-    def _mark(self, dealer_ids: Iterable[str]) -> None:
+    def _mark_dealers(self, dealer_ids: Iterable[str]) -> None:
         for step in (self._new_stock, self._new_tokens, self._new_settings):
             step.add(dealer_ids)
 
@@ -220,7 +220,7 @@ class Refresher:
         if service is not None and (shared := self.dealers.process.shared_policies) is not None:
             service.use_policies(service.policies.with_shared(shared))
         if revisions is not None and service is not None and revisions != service.loaded:
-            self._mark([dealer_id])
+            self._mark_dealers([dealer_id])
             self._announced.set()
 
     async def _refresh_stock(self) -> None:
@@ -325,7 +325,7 @@ class Refresher:
             async with asyncio.timeout(PROBE_WAIT_SECONDS):
                 await asyncio.to_thread(self.opened.store.check_space)
                 try:
-                    await self._probe(first)
+                    await self._probe_dealer(first)
                 except StorageError as error:
                     if not others or (isinstance(error, DatabaseFailure) and not isinstance(error, DealerBlocked)):
                         raise
@@ -345,12 +345,12 @@ class Refresher:
             raise
         self.dealers.process.leads = LEADS_TAKEN
 
-    async def _probe(self, dealer_id: str) -> None:
+    async def _probe_dealer(self, dealer_id: str) -> None:
         await asyncio.wrap_future(self.writer.probe(dealer_id, PROBE_BLOCKED_SECONDS))
 
     async def _probe_any(self, dealers: Sequence[str]) -> None:
         """Raises the failure of the first of these dealers if all fail."""
-        failures = await asyncio.gather(*map(self._probe, dealers), return_exceptions=True)
+        failures = await asyncio.gather(*map(self._probe_dealer, dealers), return_exceptions=True)
         if None not in failures and failures[0] is not None:
             raise failures[0]
 

@@ -141,7 +141,7 @@ class HeldBytes:
         try:
             yield
         finally:
-            _take(self._unknown, name, 1)
+            _subtract_from(self._unknown, name, 1)
 
     def _make_room(self, holder: Holder, size: int, client: str | None, *, is_unfinished: bool) -> bool:
         """Gives up the oldest unfinished requests until `size` more bytes may be held. False if they may not."""
@@ -164,14 +164,14 @@ class HeldBytes:
         """Forgets the bytes of a connection, and those of its client."""
         unfinished = self._clients.pop(holder, None)
         if unfinished is not None:
-            _take(self._requests, unfinished, 1)
+            _subtract_from(self._requests, unfinished, 1)
         client, size = self._sizes.pop(holder, (None, 0))
         self.held -= size
         if client is not None:
-            _take(self._of_clients, client, size)
+            _subtract_from(self._of_clients, client, size)
 
 
-def _take(numbers: dict[str, int], key: str, number: int) -> None:
+def _subtract_from(numbers: dict[str, int], key: str, number: int) -> None:
     """Subtracts from a number, and forgets it at 0: strangers choose the keys."""
     left = numbers[key] - number
     if left:

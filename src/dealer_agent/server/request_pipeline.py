@@ -83,7 +83,7 @@ async def answer(incoming: IncomingRequest, receive: Receive) -> HttpResponse:
             return _success(incoming, await _answer_offer(incoming))
         if incoming.request.skill is INVENTORY_VEHICLE and names_offers(incoming):
             return await _read_with_hold(incoming)
-        return _recorded(incoming, _read(incoming), service.dealer.revision)
+        return _recorded(incoming, _run_reading_skill(incoming), service.dealer.revision)
     except TaskPage as page:
         return _response(incoming, 200, (), incoming.binding.encode_result(incoming.call_id, [page.body]))
     except ClientGoneError:
@@ -114,7 +114,7 @@ def answer_plain(incoming: IncomingRequest) -> HttpResponse:
     """The response to a request for which `decode_plain` was true."""
     try:
         pass_all_guards(incoming)
-        return _recorded(incoming, _read(incoming), incoming.service.dealer.revision)
+        return _recorded(incoming, _run_reading_skill(incoming), incoming.service.dealer.revision)
     except Exception as cause:  # noqa: BLE001 - the boundary: recorded, and answered as INTERNAL_ERROR.
         return _failure(incoming, cause)
 
@@ -166,7 +166,7 @@ async def handle_post(binding: Binding, service: Service, scope: Scope, receive:
     log_response(incoming, response)
 
 
-def _read(incoming: IncomingRequest) -> SkillResult:
+def _run_reading_skill(incoming: IncomingRequest) -> SkillResult:
     """The result of a reading skill. It is counted for the daily counts."""
     service, request = incoming.service, incoming.request
     if incoming.span is None:
@@ -184,7 +184,7 @@ async def _read_with_hold(incoming: IncomingRequest) -> HttpResponse:
     """The response of inventory.vehicle, with the end of a hold of the vehicle (docs/protocol.md#offer-held)."""
     # The stock may be another one after the wait.
     revision, desk = incoming.service.dealer.revision, incoming.service.dealer.desk
-    result = _read(incoming)
+    result = _run_reading_skill(incoming)
     assert desk is not None, "the dealer has the offers extension"
     vehicle_id = LISTING_ID.decode(result.data).vehicle_id
     held_until = await desk.held_until(vehicle_id, datetime.now(UTC), _seconds_left(incoming))

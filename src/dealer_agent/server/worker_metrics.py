@@ -113,13 +113,13 @@ class StoredMetrics:
         enabled = self.opened.enabled
         for dealer_id in self._known.keys() - enabled:
             self._known.pop(dealer_id, None)
-        for dealer_id in self._chosen(enabled):
+        for dealer_id in self._dealers_to_read(enabled):
             self._known[dealer_id] = self._read_dealer(dealer_id)
             if monotonic() > ends:
                 break
         self._read_at = datetime.now(UTC)
 
-    def _chosen(self, enabled: Collection[str]) -> Iterator[str]:
+    def _dealers_to_read(self, enabled: Collection[str]) -> Iterator[str]:
         """The dealers to read now: those with due deliveries, then the next ones in order of their ids."""
         if len(enabled) <= DEALERS_AT_ONCE:
             yield from enabled

@@ -232,7 +232,7 @@ def add_message(tx: Transaction, message: NewMessage) -> None:
 
 def waiting_document(tx: Transaction, message_id: str, receiver: Receiver) -> bytes | None:
     """The document of a message that waits; None if it does not wait."""
-    document: bytes | None = tx.execute(READ_DOCUMENT, _one(message_id, receiver)).scalar()
+    document: bytes | None = tx.execute(READ_DOCUMENT, _message_of_receiver(message_id, receiver)).scalar()
     return document
 
 
@@ -246,7 +246,7 @@ def note_attempt(
         "words": problem,
         "made": attempts,
     }
-    tx.execute(NOTE_ATTEMPT, _one(message_id, receiver) | values)
+    tx.execute(NOTE_ATTEMPT, _message_of_receiver(message_id, receiver) | values)
 
 
 def delete_old_messages(tx: Transaction, before: datetime) -> None:
@@ -287,5 +287,5 @@ def confirmed_copies(tx: Transaction) -> dict[str, datetime]:
     return {row.key_id: row.confirmed_at for row in tx.execute(READ_COPIES)}
 
 
-def _one(message_id: str, receiver: Receiver) -> dict[str, str]:
+def _message_of_receiver(message_id: str, receiver: Receiver) -> dict[str, str]:
     return {"of_message": message_id, "of_receiver": receiver}

@@ -157,13 +157,16 @@ UNREACHABLE: _Meaning = (
     DatabaseUnreachable,
     f"the database {CANNOT_BE_REACHED}; then check the database's name, user and password",
 )
-BUSY: _Meaning = (DatabaseBusy, "the database is busy: another process holds it for too long")
+BUSY: _Meaning = (DatabaseBusy, "the database is busy: another process holds it for too long; try again later")
 IDLE: _Meaning = (
     DatabaseUnreachable,
-    "the database ended a transaction in which this process did nothing for long",
+    "the database ended a transaction in which this process did nothing for long; try again",
 )
-FULL: _Meaning = (DiskFull, "the disk or the quota of the database is full")
-READ_ONLY: _Meaning = (DatabaseReadOnly, "the database is read-only, or this user may not write to it")
+FULL: _Meaning = (DiskFull, "the disk or the quota of the database is full: free space there")
+READ_ONLY: _Meaning = (
+    DatabaseReadOnly,
+    "the database is read-only, or this user may not write to it: check its rights",
+)
 NOT_PRIMARY: _Meaning = (
     DatabaseUnreachable,
     "the database server takes no writes: it is a standby, or its administrator made it read-only; DATABASE_URL must "
@@ -173,9 +176,12 @@ UNREPLICATED: _Meaning = (
     DatabaseFailure,
     "the data is stored on one database server only, because the wait for its standby was cancelled: check the standby",
 )
-DAMAGED: _Meaning = (DatabaseDamaged, "the database is damaged, or the file is not a database")
+DAMAGED: _Meaning = (
+    DatabaseDamaged,
+    "the database is damaged, or the file is not a database: restore your last backup",
+)
 TAKEN: _Meaning = (AlreadyStored, "this is already stored")
-OUT_OF_MEMORY: _Meaning = (DatabaseFailure, "the database ran out of memory")
+OUT_OF_MEMORY: _Meaning = (DatabaseFailure, "the database ran out of memory: give it more")
 OTHER: _Meaning = (StorageError, "the database refused a statement")
 
 SQLITE_ERRORS: dict[int, _Meaning] = {

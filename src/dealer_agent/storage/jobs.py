@@ -243,19 +243,19 @@ def claim_job(tx: Transaction, kind: str, subject: str, longest_wait: timedelta,
 
 def hold_job(tx: Transaction, job: Job) -> None:
     """Renews the lease, and keeps it until the end of the transaction. Raises LeaseLost."""
-    if tx.execute(HOLD_JOB, {**_held(job), "until": tx.now + LEASE}).rowcount == 0:
+    if tx.execute(HOLD_JOB, {**_key_of_lease(job), "until": tx.now + LEASE}).rowcount == 0:
         raise LeaseLost(f"another process has the job {' '.join(job.key)}, or it was removed")
 
 
 def finish_job(tx: Transaction, job: Job, due_at: datetime | None, attempts: int, result: str | None) -> None:
     """Gives the lease back, and stores when the job is due again; None removes it. Does nothing without the lease."""
     if due_at is None:
-        tx.execute(REMOVE_JOB, _held(job))
+        tx.execute(REMOVE_JOB, _key_of_lease(job))
     else:
-        tx.execute(FINISH_JOB, {**_held(job), "next_due": due_at, "counted": attempts, "new_result": result})
+        tx.execute(FINISH_JOB, {**_key_of_lease(job), "next_due": due_at, "counted": attempts, "new_result": result})
 
 
-def _held(job: Job) -> dict[str, str]:
+def _key_of_lease(job: Job) -> dict[str, str]:
     return {"of_kind": job.kind, "of_subject": job.subject, "of_lease": job.lease}
 
 

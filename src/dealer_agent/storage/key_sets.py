@@ -124,7 +124,7 @@ REMOVE_SOURCE = delete(key_sets).where(_THIS)
 REMOVE_ITS_JOB = delete(jobs).where(THIS_JOB)
 
 
-def ask_again(tx: Transaction, sources: Iterable[str]) -> None:
+def fetch_early(tx: Transaction, sources: Iterable[str]) -> None:
     """Fetches pinned sources before their time. What strangers name does not count for them."""
     for source in sources:
         asked = tx.execute(ASK_AGAIN, {"sought": source, "since": tx.now - ASKED_AGAIN, "at": tx.now})

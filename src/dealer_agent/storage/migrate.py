@@ -19,6 +19,7 @@ from sqlalchemy.exc import OperationalError
 from dealer_agent.storage.connections import BUSY_SECONDS, CONNECT_SECONDS, require_private, writer_engine
 from dealer_agent.storage.database_url import database_url
 from dealer_agent.storage.errors import (
+    BUSY,
     DatabaseBusy,
     DatabaseDamaged,
     DatabaseReadOnly,
@@ -225,7 +226,7 @@ def prepare_file(url: URL) -> None:
             except sqlite3.OperationalError as error:
                 # The timeout does not apply while another process changes the mode too.
                 if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                    raise DatabaseBusy("the database is busy: another process holds it for too long") from None
+                    raise DatabaseBusy(BUSY[1]) from None
                 time.sleep(0.02)
             except sqlite3.DatabaseError as error:
                 raise DatabaseDamaged(f"the file is not a SQLite database ({error.sqlite_errorname})") from None

@@ -139,9 +139,9 @@ class VisitBooking:
         alike = [record for record in earlier if record.is_active and record.kind == kind]
         same = next((record for record in reversed(alike) if record.read_request() == request), None)
         if same is not None and (same.status == REQUESTED or same.state_at(self.tx.now) in ("ahead", "begun")):
-            return self._repeat(same, rooftop, alike)
+            return self._decide_repeated_request(same, rooftop, alike)
         if kind == "trade_in" and (part := self._part_of_drive(request, home, test_drives())) is not None:
-            return replace(part, replaced=self._replaced(alike))
+            return replace(part, replaced=self._replaced_visits(alike))
         plan = self.timetable.plan(rooftop, kind)
         asked = None if plan is None else requested_times(request, plan)
         booked = [record for record in alike if self._is_ahead(record)]
@@ -156,14 +156,14 @@ class VisitBooking:
             drives = Availability(partial(visits.vehicle_quarters, self.tx, vehicle_id), span)
         busy = OtherVisits(of_rooftop, rooftop.name, plan.places, drives)
         if same is not None and same.status == PROPOSED and self._are_all_free(same, asked, plan, busy):
-            return self._repeat(same, rooftop, alike)
+            return self._decide_repeated_request(same, rooftop, alike)
         others = OtherVisits(of_rooftop, rooftop.name, plan.places, drives, booked)
         choice = choose_time(asked, plan, others, self.tx.now)
         if choice.confirmed is None and booked:
             # The time that the customer has is not proposed again.
             choice = choose_time(asked, plan, busy, self.tx.now)
         if choice.confirmed is None and not choice.proposed and same is not None and same.status == UNAVAILABLE:
-            return self._repeat(same, rooftop, alike)
+            return self._decide_repeated_request(same, rooftop, alike)
         decision = VisitDecision(
             kind=kind,
             rooftop=rooftop,
@@ -174,7 +174,7 @@ class VisitBooking:
             vehicle_id=vehicle_id,
         )
         if choice.confirmed:
-            return replace(decision, replaced=self._replaced(alike))
+            return replace(decision, replaced=self._replaced_visits(alike))
         return self._without_booking(decision, alike)
 
     def refuse(self, request: Appointment, home: DealerRooftop | None) -> VisitDecision:
@@ -244,7 +244,9 @@ class VisitBooking:
     def _rooftop(self, home: DealerRooftop | None, kind: VisitKind) -> DealerRooftop:
         return home or self.timetable.booking(kind) or self.timetable.first
 
-    def _repeat(self, record: VisitRecord, rooftop: DealerRooftop, alike: Sequence[VisitRecord]) -> VisitDecision:
+    def _decide_repeated_request(
+        self, record: VisitRecord, rooftop: DealerRooftop, alike: Sequence[VisitRecord]
+    ) -> VisitDecision:
         """The decision for a request that equals an earlier one: the visit stays, and its reply is repeated."""
         assert record.status in (REQUESTED, PROPOSED, CONFIRMED, UNAVAILABLE), "it is active"
         place = self.timetable.rooftop(record.rooftop) or rooftop
@@ -267,7 +269,7 @@ class VisitBooking:
     def _booked(self, alike: Sequence[VisitRecord]) -> Slot | None:
         return next((record.slot for record in reversed(alike) if self._is_ahead(record)), None)
 
-    def _replaced(self, alike: Sequence[VisitRecord]) -> tuple[VisitRecord, ...]:
+    def _replaced_visits(self, alike: Sequence[VisitRecord]) -> tuple[VisitRecord, ...]:
         """The visits that a confirmed visit replaces: all but those that took place."""
         return tuple(record for record in alike if record.status != CONFIRMED or self._is_ahead(record))
 

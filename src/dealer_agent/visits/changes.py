@@ -145,14 +145,14 @@ class VisitChanges:
             raise ChangeRefused(f"Visit {appointment_id} is closed so already")
         changed = [visit, *visits.sharing_places_of(self.tx, [appointment_id])]
         visits.close_visits(self.tx, [each.appointment_id for each in changed], how)
-        return self._ended(changed, None)
+        return self._end_visits(changed, None)
 
     def cancel(self, appointment_id: str) -> VisitChange:
         """Ends a visit that is not over, and the visits that are part of it, and frees their places."""
         visit = self._changeable(appointment_id, "cancel")
         changed = [visit, *visits.sharing_places_of(self.tx, [appointment_id])]
         visits.end_visits(self.tx, [appointment_id], CANCELLED)
-        return self._ended(changed, "cancel")
+        return self._end_visits(changed, "cancel")
 
     def store(
         self, decision: VisitDecision, lead_id: str, request: Appointment, broken_rules: tuple[str, ...] = ()
@@ -168,7 +168,7 @@ class VisitChanges:
         replaced = decision.replaced[-1].appointment_id if decision.replaced else None
         return VisitChange(visit, tuple(parts), replaced, broken_rules, mailed)
 
-    def _ended(self, changed: Sequence[VisitRecord], mail: CustomerKind | None) -> VisitChange:
+    def _end_visits(self, changed: Sequence[VisitRecord], mail: CustomerKind | None) -> VisitChange:
         """The visits after a change that ended them. With `mail` None, only the channels to CRMs are notified."""
         visit, *parts = (self._visit(each.appointment_id) for each in changed)
         mailed = frozenset(
@@ -202,7 +202,7 @@ class VisitChanges:
         vehicle_id = vehicle_driven(lead.lead, kind, before)
         if vehicle_id is not None:
             self._refuse_taken_vehicle(slot, vehicle_id, before)
-        broken_rules = tuple(self._problems(slot, rooftop, kind, [] if before is None else [before]))
+        broken_rules = tuple(self._broken_rules(slot, rooftop, kind, [] if before is None else [before]))
         if broken_rules and not time.forced:
             raise ChangeRefused(f"{'. '.join(broken_rules)}. Choose another time", ", or add --force")
         reply = appointment_reply(TimeChoice(slot), RequestedTimes((), slot.start, length), new_ulid())
@@ -230,7 +230,7 @@ class VisitChanges:
                 "time, or move or cancel that visit first"
             )
 
-    def _problems(
+    def _broken_rules(
         self, slot: Slot, rooftop: DealerRooftop, kind: VisitKind, own: Sequence[VisitRecord]
     ) -> Iterator[str]:
         """The rules that a visit at this time would break. The places of its `own` earlier visits are free for it."""

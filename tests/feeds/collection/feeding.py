@@ -55,7 +55,7 @@ async def import_here(job: ImportJob) -> None:
     try:
         await asyncio.to_thread(import_process.do, job)
     except file_jobs.TEMPORARY as problem:
-        raise ImportInterrupted(file_jobs.words_of(problem), is_in_file=False) from None
+        raise ImportInterrupted(file_jobs.problem_text(problem), is_in_file=False) from None
 
 
 class FeedDealer:

@@ -371,5 +371,5 @@ async def one_word(target: Target, member: str, letters: int = 2) -> str:
         and values.count(value) <= PAGE
         and any(are_clearly_different(member, value, each) for each in values)
     }
-    skip_unless(few, f"No {member} is one word of {letters} letters that few listings have.")
+    skip_unless(few, f"The stock has no {member} that is one word of {letters} letters and rare.")
     return max(few, key=lambda word: (values.count(word), word))

@@ -114,7 +114,7 @@ async def _(target: Target) -> None:
         exchange = await target.send(target.payload("inventory.search", **_FIRST), fresh=True)
         total, keys = data_of(exchange).get("total"), {*map(key_of, dicts(data_of(exchange).get("vehicles")))}
         same = total == first.total and (len(first.vehicles) != total or keys == {*first.keys})
-        expect(same, f"The same search finds {first.total} vehicles, and then {total}, or others.", exchange)
+        expect(same, f"The same search finds {first.total} vehicles, and then {total}, or other ones.", exchange)
 
 
 @check("search.limit-echo-of-pages")

@@ -39,7 +39,8 @@ async def _one(target: Target, member: str) -> Listing:
     listings = await identified(target, member)
     values = [each[member] for each in listings]
     own = skip_unless(
-        [each for each in listings if values.count(each[member]) == 1], f"No listing has a {member} of its own."
+        [each for each in listings if values.count(each[member]) == 1],
+        f"No listing has a {member} that no other listing has.",
     )
     return next((each for each in own if each.get("status") == "available"), own[0])
 

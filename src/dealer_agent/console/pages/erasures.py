@@ -22,7 +22,7 @@ MOST_SHOWN = 50
 
 def show_lead(request: ConsoleRequest) -> Response:
     """Says what the erasure of a lead's customer erases, and what it keeps."""
-    return _ask(request, _person_of_lead(request))
+    return _confirmation_page(request, _person_of_lead(request))
 
 
 def erase_lead(request: ConsoleRequest) -> Response:
@@ -32,7 +32,7 @@ def erase_lead(request: ConsoleRequest) -> Response:
 
 def show_person(request: ConsoleRequest) -> Response:
     """Says what the erasure of a person erases, and what it keeps."""
-    return _ask(request, CustomerReference(None, contact_of(request)))
+    return _confirmation_page(request, CustomerReference(None, contact_of(request)))
 
 
 def erase_person(request: ConsoleRequest) -> Response:
@@ -47,7 +47,7 @@ def _person_of_lead(request: ConsoleRequest) -> CustomerReference:
     return CustomerReference(lead_id, "")
 
 
-def _ask(request: ConsoleRequest, person: CustomerReference) -> Response:
+def _confirmation_page(request: ConsoleRequest, person: CustomerReference) -> Response:
     """The page that shows what an erasure would erase, and asks for a confirmation. It is in the access log."""
     erasure = Erasure(request.dealer.store, request.dealer.profile, person, consent_too=False)
     problem = erasure.why_unreadable()

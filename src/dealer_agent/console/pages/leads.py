@@ -151,11 +151,11 @@ def _list_page(
 
 def show(request: ConsoleRequest) -> Response:
     """One lead. The access log has who opened it."""
-    whole = _open(request)
+    whole = _read_lead(request)
     return request.page("lead.html", **_shown(request, whole), **_offer_shown(request, whole))
 
 
-def _open(request: ConsoleRequest) -> WholeLead:
+def _read_lead(request: ConsoleRequest) -> WholeLead:
     """The lead of the path, with all its parts. The access is recorded."""
     lead_id = request.params["lead"]
     with request.dealer.read(request.now) as tx:
@@ -190,7 +190,7 @@ def _shown(request: ConsoleRequest, whole: WholeLead) -> dict[str, Any]:
     document, lead, page = lead_document(request.dealer, whole), whole.lead, request.page_number()
     entries = time_line(request.dealer, whole, request.sees)
     visits = [
-        VisitCard(visit, described["starts"], _asked(request, visit), _possible(visit.state_at(request.now)))
+        VisitCard(visit, described["starts"], _request_of_visit(request, visit), _possible(visit.state_at(request.now)))
         for visit, described in zip(whole.details.visits, document["appointments"], strict=True)
         if request.sees(visit.rooftop) and not visit.is_off
     ]
@@ -227,7 +227,7 @@ def _contact_facts(document: dict[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def _asked(request: ConsoleRequest, visit: VisitRecord) -> list[tuple[str, str]]:
+def _request_of_visit(request: ConsoleRequest, visit: VisitRecord) -> list[tuple[str, str]]:
     """What the customer asked for. The title of the visit has its kind, and its time if it has one."""
     appointment = visit.read_request()
     if appointment is None:
@@ -275,7 +275,7 @@ def mark(request: ConsoleRequest) -> Response:
             refuse("Choose one of the marks.")
         set_mark(tx, lead_id, lead_mark, by=request.actor)
         log_access(tx, request.actor, f"console: lead marked as {lead_mark}", lead_id=lead_id, leads=1)
-    return _back(request, "lead-marked")
+    return _redirect_to_lead(request, "lead-marked")
 
 
 def note(request: ConsoleRequest) -> Response:
@@ -291,7 +291,7 @@ def note(request: ConsoleRequest) -> Response:
             refuse(f"A lead has at most {MOST_NOTES} notes.")
         add_note(tx, lead_id, text, by=request.actor)
         log_access(tx, request.actor, "console: note about a lead", lead_id=lead_id, leads=1)
-    return _back(request, "note-added")
+    return _redirect_to_lead(request, "note-added")
 
 
 def send_again(request: ConsoleRequest) -> Response:
@@ -314,7 +314,7 @@ def send_again(request: ConsoleRequest) -> Response:
         log_access(tx, request.actor, "console: lead sent again", lead_id=lead_id, leads=1)
 
     write(request, work)
-    return _back(request, "sent-again")
+    return _redirect_to_lead(request, "sent-again")
 
 
 def try_again(request: ConsoleRequest) -> Response:
@@ -328,13 +328,13 @@ def try_again(request: ConsoleRequest) -> Response:
 
     if not write(request, work):
         refuse("This lead has no delivery to try again: none waits, and none is undeliverable.", 409)
-    return _back(request, "tried-again")
+    return _redirect_to_lead(request, "tried-again")
 
 
 def release(request: ConsoleRequest) -> Response:
     """Releases a lead from quarantine."""
     decided = _decide(request, "lead released", lambda decisions, lead_id: decisions.release(lead_id))
-    return _back(request, "lead-released-late" if decided.passed else "lead-released")
+    return _redirect_to_lead(request, "lead-released-late" if decided.passed else "lead-released")
 
 
 def refuse_lead(request: ConsoleRequest) -> Response:
@@ -345,7 +345,7 @@ def refuse_lead(request: ConsoleRequest) -> Response:
         return decisions.refuse(lead_id, reason_of(why))
 
     _decide(request, "lead refused", decide)
-    return _back(request, "lead-refused")
+    return _redirect_to_lead(request, "lead-refused")
 
 
 def _decide(request: ConsoleRequest, action: str, decide: Any) -> DecidedLead:
@@ -365,7 +365,7 @@ def _decide(request: ConsoleRequest, action: str, decide: Any) -> DecidedLead:
     return decided
 
 
-def _back(request: ConsoleRequest, said: str) -> Response:
+def _redirect_to_lead(request: ConsoleRequest, said: str) -> Response:
     """Leads to the page of the lead, or to the page of today if the form is there."""
     if request.text("back", 10) == "today":
         return request.go(said=said)

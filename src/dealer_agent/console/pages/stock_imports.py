@@ -42,7 +42,7 @@ def history(request: ConsoleRequest) -> Response:
     """Imports, refused files, undos and decisions, the newest first, with what the checks said."""
     with request.dealer.read() as tx:
         records = import_history(tx, PAGE + 1, _before(request.query.get("before", "")))
-    entries = [(each, outcome_of(each), _beginning(each.findings)) for each in records[:PAGE]]
+    entries = [(each, outcome_of(each), _first_findings(each.findings)) for each in records[:PAGE]]
     older = records[PAGE - 1].at.isoformat() if len(records) > PAGE else ""
     return request.page("imports.html", entries=entries, older=older)
 
@@ -56,7 +56,7 @@ def entry(request: ConsoleRequest) -> Response:
     if record is None:
         not_found("The history has no such entry.")
     return request.page(
-        "import_entry.html", entry=record, outcome=outcome_of(record), findings=_fitting(record.findings)
+        "import_entry.html", entry=record, outcome=outcome_of(record), findings=_findings_of_page(record.findings)
     )
 
 
@@ -79,7 +79,7 @@ def take_refused(request: ConsoleRequest) -> Response:
         refuse(FILE_IS_ELSEWHERE, title="The file is not here")
     with refused.path.open("rb") as content:
         facts = StagedFacts(name=refused.name, by=request.actor, at=request.now, feed=feed.name)
-        return _tried(request, stage(request.dealer.settings.folder, content, facts))
+        return _start_dry_run(request, stage(request.dealer.settings.folder, content, facts))
 
 
 def show_upload(request: ConsoleRequest) -> Response:
@@ -104,7 +104,7 @@ def upload(request: ConsoleRequest) -> Response:
     )
     # Raises for a rooftop that the dealer does not have, before anything is kept.
     how_to_import(request.dealer, facts.name, feed, facts.rooftops, layout)
-    return _tried(request, stage(request.dealer.settings.folder, request.upload.file, facts))
+    return _start_dry_run(request, stage(request.dealer.settings.folder, request.upload.file, facts))
 
 
 def show_staged(request: ConsoleRequest) -> Response:
@@ -118,16 +118,16 @@ def show_staged(request: ConsoleRequest) -> Response:
         is_done=done is not None,
         is_busy=staged.is_busy,
         report=report,
-        refused=_fitting(report.refused_by if report else ()),
+        refused=_findings_of_page(report.refused_by if report else ()),
         checks=list(dict.fromkeys(finding.check for finding in report.refused_by)) if report else [],
-        warnings=_fitting(report.warnings if report else ()),
+        warnings=_findings_of_page(report.warnings if report else ()),
         longest_reason=LONGEST_REASON,
     )
 
 
 def try_again(request: ConsoleRequest) -> Response:
     """Reads a staged file again, after its dry run was interrupted."""
-    return _tried(request, _staged(request))
+    return _start_dry_run(request, _staged(request))
 
 
 def import_staged(request: ConsoleRequest) -> Response:
@@ -148,7 +148,7 @@ def import_staged(request: ConsoleRequest) -> Response:
     thread = start_import(
         request.dealer,
         staged,
-        _how(request, staged),
+        _import_options(request, staged),
         dry_run=False,
         accept=tuple(sorted(accepted)),
         accepted_by=request.actor,
@@ -186,15 +186,15 @@ def undo(request: ConsoleRequest) -> Response:
     return request.go("stock", "history", said="import-undone")
 
 
-def _tried(request: ConsoleRequest, staged: StagedFile) -> Response:
+def _start_dry_run(request: ConsoleRequest, staged: StagedFile) -> Response:
     """Starts the dry run, and leads to its page."""
-    thread = start_import(request.dealer, staged, _how(request, staged), dry_run=True)
+    thread = start_import(request.dealer, staged, _import_options(request, staged), dry_run=True)
     if thread is not None:
         thread.join(WAIT_SECONDS)
     return request.go("stock", "import", staged.file_id)
 
 
-def _how(request: ConsoleRequest, staged: StagedFile) -> FileImport:
+def _import_options(request: ConsoleRequest, staged: StagedFile) -> FileImport:
     facts = staged.facts
     feed = _feed_of(request, facts.feed or "")
     return how_to_import(request.dealer, facts.name, feed, facts.rooftops, facts.layout)
@@ -221,13 +221,13 @@ def _before(text: str) -> datetime | None:
     return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
 
 
-def _beginning(findings: Iterable[FeedFinding]) -> ShownFindings:
+def _first_findings(findings: Iterable[FeedFinding]) -> ShownFindings:
     """The first findings of an import, for a list of imports."""
     listed = list(findings)
     return ShownFindings(listed[:_SENTENCES], max(0, len(listed) - _SENTENCES))
 
 
-def _fitting(findings: Iterable[FeedFinding]) -> ShownFindings:
+def _findings_of_page(findings: Iterable[FeedFinding]) -> ShownFindings:
     """The findings that fit into a page, with their rows."""
     listed, used = list(findings), 0
     for number, finding in enumerate(listed):

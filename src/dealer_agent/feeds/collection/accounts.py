@@ -60,7 +60,7 @@ class Accounts:
         """The account of a user; None for an unknown name. Blocks for the database."""
         only = self.installation.only
         if only is not None:
-            return self._of(only.dealer.id, only.folder, only.feeds, user)
+            return self._account_of_feed(only.dealer.id, only.folder, only.feeds, user)
         words = _USER.fullmatch(user)
         if words is None:
             return None
@@ -71,13 +71,13 @@ class Accounts:
                 if not find_dealer(tx).enabled:
                     return None
             settings = self.opened.settings_of(dealer_id)
-            return self._of(dealer_id, settings.folder, settings.feeds, name)
+            return self._account_of_feed(dealer_id, settings.folder, settings.feeds, name)
         except DealerUnknown:
             return None
         except (StorageError, SettingsError, EncryptionError) as fault:
             log.error("upload account not read", dealer=dealer_id, error=type(fault).__qualname__)
             return None
 
-    def _of(self, dealer_id: str, dealer_folder: Path, feeds: Feeds, name: str) -> Account | None:
+    def _account_of_feed(self, dealer_id: str, dealer_folder: Path, feeds: Feeds, name: str) -> Account | None:
         feed = next((feed for feed in feeds if feed.name == name), None)
         return None if feed is None else account_of(feed, dealer_id, dealer_folder, self.installation.file)

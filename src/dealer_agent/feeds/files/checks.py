@@ -120,13 +120,13 @@ CHECKS = (
         "not_understood",
         0.3,
         "refuse",
-        "{member}: {count} of {total} not understood, such as {example} on line {line}.",
+        "{member}: {count} of {total} values are not understood, such as {example} on line {line}.",
     ),
     FeedCheck(
         "details_not_understood",
         0.3,
         "warn",
-        "{member}: {count} of {total} not understood, such as {example} on line {line}.",
+        "{member}: {count} of {total} values are not understood, such as {example} on line {line}.",
     ),
     FeedCheck("truncated", None, "refuse", "{reason}", 1),
     FeedCheck(

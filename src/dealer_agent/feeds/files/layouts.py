@@ -257,5 +257,7 @@ def named_layout(name: str, kind: Kind | None = None) -> Layout:
     if kind is not None and kind not in layout.kinds:
         is_now = "JSON" if kind == "json" else "a delimited file"
         fitting = ", ".join(other.name for other in LAYOUTS.values() if kind in other.kinds)
-        raise FeedError(f"This file is {is_now}, and the layout {layout.name} is not. For such a file: {fitting}.")
+        raise FeedError(
+            f"This file is {is_now}, and the layout {layout.name} is not. Layouts for such a file: {fitting}."
+        )
     return layout

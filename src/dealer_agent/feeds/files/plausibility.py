@@ -108,7 +108,7 @@ class Implausibility(Struct, frozen=True, omit_defaults=True):
         return self.text == other.text and high <= low * _RELEASED_NEAR
 
 
-def doubt(reason: str, *, amount: int = 0, text: str = "", other: object = "") -> Implausibility:
+def implausibility(reason: str, *, amount: int = 0, text: str = "", other: object = "") -> Implausibility:
     """A doubt with its sentence. `amount` and a number `other` are shown as dollars if the reason is about prices."""
 
     def shown(value: object) -> str:
@@ -154,7 +154,7 @@ class Bounds(Struct, frozen=True, kw_only=True):
         joined = "\n".join(texts).lower()
         if "test" in joined or "auction" in joined or "do not" in joined:
             marked = next(filter(_NOT_FOR_SALE.search, texts), "")
-            return doubt("not_for_sale", text=marked) if marked else None
+            return implausibility("not_for_sale", text=marked) if marked else None
         return None
 
     def _doubt_of_price(self, unit: Unit, price: int, this_year: int) -> Implausibility | None:
@@ -166,13 +166,13 @@ class Bounds(Struct, frozen=True, kw_only=True):
             elif isinstance(unit.year, int) and unit.year >= this_year - _YOUNG:
                 lowest *= _YOUNG_CARS_COST
         if price < lowest:
-            return doubt("price_low", amount=price, other=lowest)
+            return implausibility("price_low", amount=price, other=lowest)
         if price > self.highest_price:
-            return doubt("price_high", amount=price, other=self.highest_price)
+            return implausibility("price_high", amount=price, other=self.highest_price)
         msrp = unit.msrp
         if isinstance(msrp, int) and msrp >= lowest and self._is_far_from_msrp(unit, price, msrp):
-            return doubt("price_of_msrp", amount=price, other=msrp)
-        return doubt("price_of_mileage", amount=price) if price and price == unit.mileage else None
+            return implausibility("price_of_msrp", amount=price, other=msrp)
+        return implausibility("price_of_mileage", amount=price) if price and price == unit.mileage else None
 
     def _is_far_from_msrp(self, unit: Unit, price: int, msrp: int) -> bool:
         # An old car costs a small part of its MSRP.
@@ -184,7 +184,7 @@ class Bounds(Struct, frozen=True, kw_only=True):
         if not new or not old or old < self.lowest_price:
             return None
         is_far = new > old * self.price_jump_factor or new * self.price_jump_factor < old
-        return doubt("price_jump", amount=new, other=old) if is_far else None
+        return implausibility("price_jump", amount=new, other=old) if is_far else None
 
 
 _CARS = ("car", Unit().vehicle_type)
@@ -219,16 +219,16 @@ def _doubt_of_mileage(unit: Unit, mileage: int, this_year: int) -> Implausibilit
     """Why the mileage of a unit is implausible. None if it is plausible."""
     is_used = unit.condition in ("used", "cpo")
     if mileage == 0 and is_used:
-        return doubt("mileage_zero")
+        return implausibility("mileage_zero")
     if mileage >= _MOST_MILES or mileage in _PLACEHOLDERS:
-        return doubt("mileage_placeholder", amount=mileage)
+        return implausibility("mileage_placeholder", amount=mileage)
     if unit.vehicle_type not in _CARS or not isinstance(unit.year, int):
         return None
     age = this_year - unit.year
     if is_used and mileage < _FEW_MILES and 1 <= age <= _CLASSIC:
-        return doubt("mileage_low", amount=mileage, other=str(unit.year))
+        return implausibility("mileage_low", amount=mileage, other=str(unit.year))
     most = _MOST_MILES_OF_NEW if unit.condition == "new" else _MOST_MILES_A_YEAR * (max(age, 0) + 1)
-    return doubt("mileage_high", amount=mileage, other=most) if mileage > most else None
+    return implausibility("mileage_high", amount=mileage, other=most) if mileage > most else None
 
 
 class SimilarPrices:
@@ -270,4 +270,4 @@ class SimilarPrices:
             if middle and not low <= min(prices) <= max(prices) <= high:
                 for price, position in zip(prices, positions, strict=True):
                     if not low <= price <= high:
-                        yield position, doubt(reason, amount=price, other=middle)
+                        yield position, implausibility(reason, amount=price, other=middle)

@@ -39,7 +39,7 @@ from dealer_agent.feeds.files.feed import (
 )
 from dealer_agent.feeds.files.json_records import Record, ends_early, flattened, read_records, structured_members
 from dealer_agent.feeds.files.layouts import Columns, Layout, is_withheld, layout_of, named_layout, understand
-from dealer_agent.feeds.files.plausibility import Implausibility, contradiction, doubt
+from dealer_agent.feeds.files.plausibility import Implausibility, contradiction, implausibility
 from dealer_agent.feeds.files.units import ParsedRow, PlainRows, read_unit
 from dealer_agent.inventory.canonical_words.text import fold
 from dealer_agent.inventory.listing import Unit
@@ -160,14 +160,14 @@ class _Tally:
         doubts = tuple(reading.doubts)
         if before is not None:
             self.replaced_lines.setdefault(key, []).append(self.line(before))
-            doubts = self._doubts_of_repeat(key, before, line, reading)
+            doubts = self._implausible_repeat(key, before, line, reading)
         self.outcomes[key] = -line if reading.unit is None else self.units.add(line, reading.unit)
         if reading.unit is not None and isinstance(reading.unit.stock, str) and reading.unit.stock != key:
             self.vin_by_stock[reading.unit.stock] = key
         if doubts:
-            self._keep_doubts(key, line, doubts)
+            self._note_implausible_unit(key, line, doubts)
 
-    def _keep_doubts(self, key: str, line: int, doubts: tuple[Implausibility, ...]) -> None:
+    def _note_implausible_unit(self, key: str, line: int, doubts: tuple[Implausibility, ...]) -> None:
         """Notes the doubts about a unit. Raises FeedError if too many units are implausible."""
         self.doubts[key] = doubts
         if len(self.doubts) > MOST_DOUBTFUL:
@@ -176,7 +176,7 @@ class _Tally:
                 "Correct the export."
             )
 
-    def _doubts_of_repeat(self, key: str, before: int, line: int, reading: ParsedRow) -> tuple[Implausibility, ...]:
+    def _implausible_repeat(self, key: str, before: int, line: int, reading: ParsedRow) -> tuple[Implausibility, ...]:
         """The doubts about a unit whose rows are repeated: those of all rows, and another if the rows contradict.
 
         `before` is the outcome of the earlier row: the number of its unit. Below 0, no unit is for sale by that row, so
@@ -186,16 +186,18 @@ class _Tally:
         contrary = contradiction(earlier, reading.unit)
         doubts = [*self.doubts.get(key, ()), *reading.doubts]
         if contrary:
-            doubts.append(doubt("repeated", text=f"{contrary}, on lines {self.line(before)} and {line}"))
+            doubts.append(implausibility("repeated", text=f"{contrary}, on lines {self.line(before)} and {line}"))
         return tuple(dict.fromkeys(doubts))
 
-    def _doubt_rows_without_vin(self) -> None:
+    def _hold_back_rows_without_vin(self) -> None:
         """A row without a VIN, whose stock number a row with a VIN has too, would show one car twice."""
         for stock, vin in self.vin_by_stock.items():
             if (without := self.outcomes.get(stock, -1)) >= 0:
                 lines = f"{self.line(self.outcomes[vin])} and {self.line(without)}"
-                twice = doubt("repeated", text=f"one row has the VIN {vin} and the other has none, on lines {lines}")
-                self._keep_doubts(stock, self.line(without), (*self.doubts.get(stock, ()), twice))
+                twice = implausibility(
+                    "repeated", text=f"one row has the VIN {vin} and the other has none, on lines {lines}"
+                )
+                self._note_implausible_unit(stock, self.line(without), (*self.doubts.get(stock, ()), twice))
 
     def _add_up_patterns(self) -> None:
         for members, rows in self._patterns.items():
@@ -213,7 +215,7 @@ class _Tally:
         if self.on_progress is not None:
             self.on_progress(self.total, self.total)
         self._add_up_patterns()
-        self._doubt_rows_without_vin()
+        self._hold_back_rows_without_vin()
         self.units.keep(outcome for outcome in self.outcomes.values() if outcome >= 0)
         sold = _RowProblems()
         for key, outcome in self.outcomes.items():
@@ -257,10 +259,9 @@ class _Tally:
         for member, misread in self.misread.items():
             number = misread.row_problems.count
             if number > _MOST_MISREAD:
-                share = f"{number:,} of {self.rows_with[member]:,}"
-                listed.append(
-                    RowProblem(misread.line, None, f"{member}: {share} not understood, such as {misread.example!r}.")
-                )
+                share = f"{number:,} of {self.rows_with[member]:,} values"
+                text = f"{member}: {share} are not understood, such as {misread.example!r}."
+                listed.append(RowProblem(misread.line, None, text))
                 count += 1
             else:
                 listed.extend(misread.row_problems.first)
@@ -373,7 +374,7 @@ def _check_columns(row: DelimitedRow, width: int, reading: ParsedRow) -> None:
         what = (
             f"it has {present} cells, and the header has {width}" if present != width else "the VIN is in another one"
         )
-        reading.doubts.append(doubt("row_shifted", text=what))
+        reading.doubts.append(implausibility("row_shifted", text=what))
 
 
 def _cut(last: DelimitedRow | None, table: DelimitedTable) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from dealer_agent.feeds.files import values
 from dealer_agent.feeds.files.layouts import FEEDS, Layout
-from dealer_agent.feeds.files.plausibility import Implausibility, doubt
+from dealer_agent.feeds.files.plausibility import Implausibility, implausibility
 from dealer_agent.feeds.files.values import is_absent, line, prose
 from dealer_agent.inventory.canonical_words.tables import canonical, find_canonical
 from dealer_agent.inventory.canonical_words.text import fold
@@ -49,7 +49,7 @@ class ParsedRow:
         """Adds a doubt if a text of the row says that the unit is sold."""
         # All texts at once: one search is faster than one for each.
         if "sold" in "\n".join(texts).lower() and (words := values.sold_words(texts)):
-            self.doubts.append(doubt("sold_words", text=words))
+            self.doubts.append(implausibility("sold_words", text=words))
 
 
 def _parser(parse: Callable[[str], object], *, zero: bool = False) -> "_Read":
@@ -103,7 +103,7 @@ class _RowParser:
         for text, word in zip(texts, words, strict=True):
             if word is None:
                 self.not_understood(member, text, "the unit is held back")
-                self.doubts.append(doubt("status_unknown", text=text))
+                self.doubts.append(implausibility("status_unknown", text=text))
         # Interned, as the default is: msgspec leaves out a default that is the same object.
         self.keep(member, next((intern(word) for word in words if word is not None), None))
         self.is_sold = "sold" in words
@@ -133,16 +133,16 @@ class _RowParser:
                 self.keep(member, amount)
                 return
             if amount == 0:
-                doubts.append(doubt("price_zero"))
+                doubts.append(implausibility("price_zero"))
             elif amount is None and not values.is_no_price(text):
                 currency = values.other_currency(text)
                 self.not_understood(
                     member, text, f"it is in {currency}, and prices are US dollars" if currency else "it is left out"
                 )
                 if values.is_negative(text):
-                    doubts.append(doubt("price_negative", text=line(text, 40)))
+                    doubts.append(implausibility("price_negative", text=line(text, 40)))
                 elif any(map(str.isdecimal, text)):
-                    doubts.append(doubt("price_unread", text=line(text, 40)))
+                    doubts.append(implausibility("price_unread", text=line(text, 40)))
         if member == "selling_price":
             self.doubts += doubts
 
@@ -152,7 +152,7 @@ class _RowParser:
         if text is not None and values.is_no_mileage(text):
             return
         if text is not None and values.is_negative(text):
-            self.doubts.append(doubt("mileage_negative", text=line(text, 40)))
+            self.doubts.append(implausibility("mileage_negative", text=line(text, 40)))
         unit = self.text("mileage_unit", 20)
         _parser(lambda text: values.miles(text, unit), zero=True)(self, member, feed)
 
@@ -182,7 +182,7 @@ class _RowParser:
             self.keep(member, vin)
         else:
             if values.is_rounded(text):
-                self.doubts.append(doubt("vin_rounded", text=text))
+                self.doubts.append(implausibility("vin_rounded", text=text))
             self.misread[member] = (
                 text,
                 f"The VIN {text!r} is not 17 letters and digits without I, O and Q; the unit goes by its stock number.",

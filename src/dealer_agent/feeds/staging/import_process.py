@@ -50,13 +50,13 @@ def do(job: StagedImport) -> None:
     """Reads or imports the file, and writes the report. Raises one of TEMPORARY, and MemoryError."""
     with job.dealer.open_store() as store:
         try:
-            report = _tried(store, job) if job.dry_run else _imported(store, job)
+            report = _dry_run_report(store, job) if job.dry_run else _import_report(store, job)
         except FeedError as problem:
             report = ImportReport(problem=str(problem))
     job.staged.write_report(report, dry_run=job.dry_run)
 
 
-def _imported(store: Store, job: StagedImport) -> ImportReport:
+def _import_report(store: Store, job: StagedImport) -> ImportReport:
     read: list[ParsedFeed] = []
     try:
         done = _import(store, job, job.accept, read)
@@ -65,7 +65,7 @@ def _imported(store: Store, job: StagedImport) -> ImportReport:
     return report_of(read[0], done)
 
 
-def _tried(store: Store, job: StagedImport) -> ImportReport:
+def _dry_run_report(store: Store, job: StagedImport) -> ImportReport:
     """The report of a dry run. If checks refuse the file, it says what would happen if a person accepted that."""
     refused: dict[str, FeedFinding] = {}
     for _ in range(MOST_ROUNDS):

@@ -61,7 +61,7 @@ def home_page(
         vehicles_path=VEHICLES_PATH if has_vehicle_pages and total else None,
         makes=makes[:BARS],
         more_makes=makes[BARS:],
-        conditions=_split(facets.conditions, total),
+        conditions=_condition_bar(facets.conditions, total),
         price_range=_range(facets.price_range, money),
         year_range=_range(facets.year_range),
         details=[
@@ -85,7 +85,7 @@ def _bars(counts: list[TextCount] | UnsetType) -> list[ChartBar]:
     return [ChartBar(entry.value, entry.count, round(100 * entry.count / most, 2)) for entry in counts or ()]
 
 
-def _split(counts: list[TextCount] | UnsetType, total: int) -> list[ChartBar]:
+def _condition_bar(counts: list[TextCount] | UnsetType, total: int) -> list[ChartBar]:
     """A bar with a stretch for each condition, and one for vehicles without a condition."""
     conditions = [
         (_CONDITIONS[entry.value], entry.count, entry.value) for entry in counts or () if entry.value in _CONDITIONS

@@ -424,8 +424,8 @@ def retry_deliveries(
     return count
 
 
-def hold_deliveries(tx: Transaction, problem: str) -> int:
-    """Parks all waiting deliveries of the dealer. Returns their number."""
+def suspend_deliveries(tx: Transaction, problem: str) -> int:
+    """Suspends all waiting deliveries of the dealer. Returns their number."""
     return tx.execute(HOLD, {"at": tx.now, "words": problem}).rowcount
 
 

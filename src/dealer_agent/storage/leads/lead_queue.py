@@ -171,7 +171,9 @@ class LeadQueue:
         blocked = self._blocked.get(dealer_id)
         return 0.0 if blocked is None else blocked.waited_at
 
-    def set_apart(self, dealer_id: str, writes: Iterable[LeadWrite[Any]], *, waited: bool) -> list[LeadWrite[Any]]:
+    def put_back_blocked(
+        self, dealer_id: str, writes: Iterable[LeadWrite[Any]], *, waited: bool
+    ) -> list[LeadWrite[Any]]:
         """Puts writes of a blocked dealer back. Returns those that are too old: the caller refuses them.
 
         `waited`: a transaction has waited for the dealer without success.

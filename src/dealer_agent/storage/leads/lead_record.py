@@ -30,13 +30,13 @@ class LeadToDeliver(NamedTuple):
 
 def lead_details(tx: Transaction, lead_id: str) -> LeadDetails | None:
     """A lead with its visits. Raises EncryptionError."""
-    return _lead_in(tx, _rows_of(tx, _reads([lead_id]))[lead_id])
+    return _lead_in(tx, _rows_of(tx, _reads_of_leads_and_visits([lead_id]))[lead_id])
 
 
 def leads_to_deliver(tx: Transaction, deliveries: Sequence[DueDelivery]) -> list[LeadToDeliver | EncryptionError]:
     """Everything that each delivery is made from, in one round trip. The error for one that cannot be decrypted."""
     lead_ids = list(dict.fromkeys(delivery.lead_id for delivery in deliveries))
-    rows = _rows_of(tx, [*_reads(lead_ids), read_of_histories(lead_ids)])
+    rows = _rows_of(tx, [*_reads_of_leads_and_visits(lead_ids), read_of_histories(lead_ids)])
     return [_to_deliver(tx, delivery, rows[delivery.lead_id]) for delivery in deliveries]
 
 
@@ -48,7 +48,7 @@ def _to_deliver(tx: Transaction, delivery: DueDelivery, rows: Sequence[list[Any]
         return failure
 
 
-def _reads(lead_ids: Sequence[str]) -> list[Read]:
+def _reads_of_leads_and_visits(lead_ids: Sequence[str]) -> list[Read]:
     return [*reads_of_leads(lead_ids), read_of_visits(lead_ids)]
 
 
@@ -62,7 +62,7 @@ def _rows_of(tx: Transaction, reads: Sequence[Read]) -> Mapping[str, list[list[A
 
 
 def _lead_in(tx: Transaction, rows: Sequence[list[Any]]) -> LeadDetails | None:
-    """The lead, from its rows that the statements of `_reads` return."""
+    """The lead, from its rows that the statements of `_reads_of_leads_and_visits` return."""
     of_lead, added, events, visits = rows
     # Sorted here: to sort the rows of several leads, SQLite would read those of all leads.
     added.sort(key=lambda row: (row.at, row.event_id))

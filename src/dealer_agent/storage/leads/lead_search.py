@@ -166,15 +166,15 @@ def find_leads(
     `on_progress` gets the number of leads that were decrypted. Raises EncryptionError.
     """
     if not search.text:
-        few = _few(tx, search)
-        matching = [] if few == [] else _page(tx, search, search.before, limit, few)
+        few = _ids_in_rare_state(tx, search)
+        matching = [] if few == [] else _find_page(tx, search, search.before, limit, few)
         return FoundLeads(matching, len(matching), incomplete=False)
     ids = [search.text.upper()] if search.contact is None else find_leads_of(tx, [search.contact])[-MOST_OF_PERSON:]
-    if ids and (of_person := _page(tx, search, search.before, limit, ids)):
+    if ids and (of_person := _find_page(tx, search, search.before, limit, ids)):
         return FoundLeads(of_person, len(of_person), incomplete=False)
     matching, opened, before = [], 0, search.before
     while opened < most:
-        page = _page(tx, search, before, wanted := min(PAGE, most - opened))
+        page = _find_page(tx, search, before, wanted := min(PAGE, most - opened))
         added = _added_customers(tx, [lead.lead_id for lead in page])
         for lead in page:
             opened += 1
@@ -195,7 +195,7 @@ def count_unmarked(tx: Transaction, since: datetime, rooftops: Sequence[str] = (
     return int(tx.execute(statement, {"since": since, "rooftops": rooftops}).scalar_one())
 
 
-def _few(tx: Transaction, search: LeadFilter) -> list[str] | None:
+def _ids_in_rare_state(tx: Transaction, search: LeadFilter) -> list[str] | None:
     """The ids of the leads in a rare state; None if the state is not rare, or if none is sought.
 
     Otherwise the databases would look at all leads, newest first, to find a few old ones.
@@ -210,7 +210,7 @@ def _few(tx: Transaction, search: LeadFilter) -> list[str] | None:
     return list(dict.fromkeys(lead_ids)) if len(lead_ids) <= MOST_IDS_OF_RARE_STATE else None
 
 
-def _page(
+def _find_page(
     tx: Transaction, search: LeadFilter, before: str | None, limit: int, ids: Sequence[str] | None = None
 ) -> list[LeadRecord]:
     """The newest leads that are older than `before`. With `ids`, only these."""

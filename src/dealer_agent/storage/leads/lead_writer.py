@@ -28,7 +28,7 @@ from dealer_agent.storage.errors import DatabaseBusy, DatabaseFailure, DealerBlo
 from dealer_agent.storage.installation.registration import not_registered
 from dealer_agent.storage.leads.lead_queue import LeadQueue
 from dealer_agent.storage.leads.lead_write import Buyer, LeadWrite, Result, Seeks, WriteFunction, savepoint
-from dealer_agent.storage.leads.prepared_statements import CollectedRows, Read, collect_rows, look_for
+from dealer_agent.storage.leads.prepared_statements import CollectedRows, Read, collect_rows, find_absent_keys
 from dealer_agent.storage.privacy.event_chain import DealerLocks, LockedDealer, lock_dealers
 from dealer_agent.storage.privacy.keys import prepare_to_encrypt
 from dealer_agent.storage.schema import revisions
@@ -166,13 +166,13 @@ class LeadWriter:
                 write.began_at = 0 if write.span is None else time_ns()
                 writes.setdefault(write.dealer_id, []).append(write)
             try:
-                self._store_apart(writes)
+                self._store_of_several_dealers(writes)
             except Exception as error:  # noqa: BLE001 - if the thread ended, every lead would wait for ever
-                self._fail(group, error)
+                self._fail_group(group, error)
                 for write in group:
                     write.settle()
 
-    def _store_apart(self, writes: Writes) -> None:
+    def _store_of_several_dealers(self, writes: Writes) -> None:
         """Stores writes of several dealers: first of the free dealers together, then of the blocked dealers together.
 
         What a shared transaction leaves is tried in a transaction for each dealer, which may wait for a lock
@@ -191,7 +191,7 @@ class LeadWriter:
                 if dealer_id in left.alone or waits:
                     self._store_alone(dealer_id, group[dealer_id], waits=waits)
                 else:
-                    self._set_apart(dealer_id, group[dealer_id], waited=False)
+                    self._put_back_blocked(dealer_id, group[dealer_id], waited=False)
 
     def _may_wait(self, dealer_id: str) -> bool:
         """Whether a transaction may wait for this dealer's lock. The writes of other dealers wait meanwhile.
@@ -211,11 +211,11 @@ class LeadWriter:
         if any(self._store({dealer_id: own}, longest if waits else NO_WAIT_SECONDS)):
             if waits:
                 self._rests_until = perf_counter() + REST * (perf_counter() - began)
-            self._set_apart(dealer_id, own, waited=waits)
+            self._put_back_blocked(dealer_id, own, waited=waits)
 
-    def _set_apart(self, dealer_id: str, own: list[LeadWrite[Any]], *, waited: bool) -> None:
+    def _put_back_blocked(self, dealer_id: str, own: list[LeadWrite[Any]], *, waited: bool) -> None:
         """Gives writes of a blocked dealer back to the queue, to be tried later. Refuses those that are too old."""
-        for write in self._queue.set_apart(dealer_id, own, waited=waited):
+        for write in self._queue.put_back_blocked(dealer_id, own, waited=waited):
             write.refuse(DealerBlocked(BLOCKED))
 
     def _store(self, writes: Writes, lock_seconds: float) -> UnstoredWrites:
@@ -238,7 +238,7 @@ class LeadWriter:
                 locks = lock_dealers(
                     [(own[0].transaction(connection), _token_reads(own)) for _, own in sorted(writes.items())]
                 )
-                left = _left_of(writes, locks)
+                left = _unstored_writes(writes, locks)
                 for tx in locks.removed:
                     for write in writes[tx.dealer_id]:
                         write.failure = not_registered(tx.dealer_id)
@@ -256,9 +256,9 @@ class LeadWriter:
         except DatabaseBusy as error:
             if self._engine.dialect.name != "sqlite":
                 return UnstoredWrites({}, writes)
-            self._fail(group, error)
+            self._fail_group(group, error)
         except Exception as error:  # noqa: BLE001 - if the thread ended, every lead would wait for ever
-            self._fail(group, error)
+            self._fail_group(group, error)
             left = UnstoredWrites({}, {})
         for dealer_id in writes.keys() - left.blocked.keys() - left.alone.keys():
             self._queue.let_in(dealer_id)
@@ -266,14 +266,14 @@ class LeadWriter:
                 write.settle()
         return left
 
-    def _fail(self, group: Iterable[LeadWrite[Any]], error: Exception) -> None:
+    def _fail_group(self, group: Iterable[LeadWrite[Any]], error: Exception) -> None:
         """Sets the `failure` of all writes that have none, and makes the next probe write."""
         self._failed = True
         for write in group:
             write.failure = write.failure or error
 
 
-def _left_of(writes: Writes, locks: DealerLocks) -> UnstoredWrites:
+def _unstored_writes(writes: Writes, locks: DealerLocks) -> UnstoredWrites:
     """The writes of the dealers that `lock_dealers` did not lock."""
     if not (locks.taken or locks.new):
         return UnstoredWrites({}, {})
@@ -318,7 +318,7 @@ def _give_keys(tx: Transaction, writes: Iterable[LeadWrite[Any]]) -> None:
 
 
 def _note_absent_keys(tx: Transaction, writes: Iterable[LeadWrite[Any]]) -> None:
-    """Finds in one round trip which idempotency keys and contact hashes of a dealer's writes no row has (`look_for`).
+    """Finds in one round trip which idempotency keys and contact hashes of a dealer's writes no row has.
 
     Most are absent, because most leads are of new customers. The statements of the writes that look for an absent key
     are then not executed. A write that cannot make its keys is left out.
@@ -329,7 +329,7 @@ def _note_absent_keys(tx: Transaction, writes: Iterable[LeadWrite[Any]]) -> None
             with suppress(EncryptionError, KeyMissing, UnicodeError):  # The write will raise it.
                 for column, keys in write.seeks(tx).items():
                     sought.setdefault(column, []).extend(keys)
-    look_for(tx, sought)
+    find_absent_keys(tx, sought)
 
 
 def _run_together(

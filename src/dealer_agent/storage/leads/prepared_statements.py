@@ -8,8 +8,8 @@ A group of writes collects the rows that it adds (`collect_rows`). They are stor
 table and one round trip, before any statement that could find them or depends on them. `Prepared.read` and `write`
 execute a statement at once. `add` and `move` collect rows.
 
-Most leads are of new customers. So a group looks for the keys of all its writes first (`look_for`). A statement that
-reads rows by keys that are absent finds nothing, and is not executed.
+Most leads are of new customers. So a group looks for the keys of all its writes first (`find_absent_keys`). A
+statement that reads rows by keys that are absent finds nothing, and is not executed.
 """
 
 from collections import namedtuple
@@ -108,7 +108,7 @@ class Prepared:
             return read_all(tx, [(self, values)])[0]
         compiled = self.compiled(tx.connection)
         parameters = compiled.parameters(tx.dealer_id, values)
-        found = _run(tx.connection, lambda cursor: cursor.execute(compiled.sql, parameters).fetchall())
+        found = _run_with_cursor(tx.connection, lambda cursor: cursor.execute(compiled.sql, parameters).fetchall())
         return [compiled.row(row) for row in found]
 
     def write(self, tx: Transaction, values: Mapping[str, Any]) -> int:
@@ -117,7 +117,7 @@ class Prepared:
         set_dealer(tx.connection, tx.dealer_id)
         compiled = self.compiled(tx.connection)
         parameters = compiled.parameters(tx.dealer_id, values)
-        count: int = _run(tx.connection, lambda cursor: cursor.execute(compiled.sql, parameters).rowcount)
+        count: int = _run_with_cursor(tx.connection, lambda cursor: cursor.execute(compiled.sql, parameters).rowcount)
         return count
 
     def write_each(self, tx: Transaction, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -176,11 +176,11 @@ class Prepared:
             defaults=compiled.params,
             converts=tuple((name, convert) for name, convert in into.items() if convert),
             columns=tuple((position, convert) for position, convert in enumerate(back) if convert),
-            named=_named(names),
+            named=_row_maker(names),
         )
 
 
-def _named(columns: list[str]) -> Callable[[Iterable[Any]], Any]:
+def _row_maker(columns: list[str]) -> Callable[[Iterable[Any]], Any]:
     """A function that makes a named tuple of a row."""
     if not columns:
         return tuple
@@ -251,7 +251,7 @@ _SIZES = (1, 4, 16, 64, MOST_SOUGHT)
 """The numbers of keys of the statements, so that few are compiled. The last key fills the places that are left."""
 
 
-def _padded(keys: Sequence[Any]) -> dict[str, Any]:
+def _padded_keys(keys: Sequence[Any]) -> dict[str, Any]:
     """The parameters `key_0`, `key_1`, ... of a statement with one of the _SIZES."""
     number = next(size for size in _SIZES if size >= len(keys))
     return {f"key_{position}": key for position, key in enumerate([*keys, *repeat(keys[-1], number - len(keys))])}
@@ -264,7 +264,7 @@ def _rows_of_keys(statement: Select[Any], column: Column[Any], number: int) -> P
 
 def read_of_keys(statement: Select[Any], column: Column[Any], keys: Sequence[Any]) -> Read:
     """A statement for the rows with one of at least one and at most MOST_SOUGHT keys, in no order."""
-    parameters = _padded(keys)
+    parameters = _padded_keys(keys)
     return _rows_of_keys(statement, column, len(parameters)), parameters
 
 
@@ -284,7 +284,7 @@ Sought = Mapping[Column[Any], Sequence[bytes]]
 """Keys by the columns that have them."""
 
 
-def look_for(tx: Transaction, sought: Sought) -> None:
+def find_absent_keys(tx: Transaction, sought: Sought) -> None:
     """Finds which of these keys no row has, in one round trip. The caller holds the dealer's lock."""
     rows = _collected(tx.connection)
     assert rows is not None, "without a group, to look twice takes longer"
@@ -292,7 +292,7 @@ def look_for(tx: Transaction, sought: Sought) -> None:
     absent: set[bytes] = set()
     for column, keys in sought.items():
         for first in range(0, len(keys), MOST_SOUGHT):
-            parameters = _padded(keys[first : first + MOST_SOUGHT])
+            parameters = _padded_keys(keys[first : first + MOST_SOUGHT])
             reads.append((_find_keys(column, len(parameters)), parameters))
         absent.update(keys)
     if reads:
@@ -307,8 +307,8 @@ class CollectedRows:
         self.touched = 0
         self.connection = connection
         self.absent: set[bytes] = set()
-        """Keys that no row has (`look_for`). A key is a hash of a value with its dealer and its use, so those of
-        several dealers do not meet."""
+        """Keys that no row has (`find_absent_keys`). A key is a hash of a value with its dealer and its use, so those
+        of several dealers do not meet."""
         self.discard()
 
     def discard(self) -> None:
@@ -395,7 +395,7 @@ def _collected(connection: Connection) -> CollectedRows | None:
 
 def run_without_parameters(connection: Connection, sql: str) -> None:
     """Runs SQL that has no parameters and no result. Raises StorageError."""
-    _run(connection, lambda cursor: cursor.execute(sql))
+    _run_with_cursor(connection, lambda cursor: cursor.execute(sql))
 
 
 def _run_all(connection: Connection, statements: Sequence[tuple[tuple[str, Prepared], list[Any]]]) -> list[int]:
@@ -434,11 +434,11 @@ def _run_together(
             work(cursors)
         return [result(cursor) for cursor in cursors]
 
-    results: list[Any] = _run(connection, all_work)
+    results: list[Any] = _run_with_cursor(connection, all_work)
     return results
 
 
-def _run(connection: Connection, work: Callable[[Any], Any]) -> Any:
+def _run_with_cursor(connection: Connection, work: Callable[[Any], Any]) -> Any:
     """Does work with a cursor of the driver. Raises StorageError."""
     cursor = connection.connection.cursor()
     try:

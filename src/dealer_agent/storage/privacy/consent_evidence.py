@@ -98,11 +98,11 @@ def _line(tx: Transaction, row: Mapping[Any, Any], *, theirs: bool) -> _Event:
         **columns,
         channels=Raw(row["channels"]),
         body=body,
-        said=UNSET if body is None else Raw(_said(event_of(row, body))),
+        said=UNSET if body is None else Raw(_readable_content(event_of(row, body))),
     )
 
 
-def _said(event: ConsentEvent) -> bytes:
+def _readable_content(event: ConsentEvent) -> bytes:
     """The readable content of an event."""
     content = {
         "at": event.at.isoformat(),
@@ -216,6 +216,6 @@ def _checked_event(row: Mapping[Any, Any]) -> ConsentEvent:
         raise BadEvidence(f"the text of event {number} was changed") from None
     if body is not None and commitment(body) != row["commitment"]:
         raise BadEvidence(f"the text of event {number} is not the one that the chain was made with")
-    if body is not None and (row["said"] is UNSET or bytes(row["said"]) != _said(consent_event)):
+    if body is not None and (row["said"] is UNSET or bytes(row["said"]) != _readable_content(consent_event)):
         raise BadEvidence(f"`said` of event {number} is not what its body says")
     return consent_event

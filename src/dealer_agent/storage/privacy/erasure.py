@@ -253,7 +253,7 @@ def erase_lead(tx: Transaction, lead_id: str, *, consent_too: bool = False) -> b
     moves to `consent_proofs`, unless `consent_too` is set. The chain of consent events gets an event about the erasure.
     """
     tx.erases = True
-    emptied = _empty(tx, [lead_id])
+    emptied = _delete_customer_data(tx, [lead_id])
     kept = not consent_too and keep_as_proof(tx, lead_id)
     proofs = delete_proofs(tx, [lead_id]) if consent_too else 0
     deleted = tx.execute(DELETE_CONTACTS, {"lead_ids": [lead_id]}).rowcount
@@ -309,7 +309,7 @@ def _dispose_some(tx: Transaction, *, leads_unused_since: datetime, consents_bef
     """Deletes by age the customer data of up to MOST_LEADS leads, and up to MOST_LEADS consents."""
     lead_ids = list(tx.execute(FIND_UNUSED, {"since": leads_unused_since, "now": tx.now}).scalars())
     if lead_ids:
-        _empty(tx, lead_ids)
+        _delete_customer_data(tx, lead_ids)
         for statement in (EMPTY_VEHICLES, DELETE_ADDITIONS, DELETE_NOTES, DELETE_DELIVERIES, DELETE_PAST_PLACES):
             tx.execute(statement, {"lead_ids": lead_ids})
     old = list(tx.execute(FIND_OLD_CONSENTS, {"before": consents_before}).scalars())
@@ -325,7 +325,7 @@ def _dispose_some(tx: Transaction, *, leads_unused_since: datetime, consents_bef
     return DisposalCounts(leads=len(lead_ids), consents=len(old) + len(proven))
 
 
-def _empty(tx: Transaction, lead_ids: Sequence[str]) -> int:
+def _delete_customer_data(tx: Transaction, lead_ids: Sequence[str]) -> int:
     """Deletes the customer data of these leads, but not contacts and consents. Returns how many leads had such data."""
     chosen = {"lead_ids": list(lead_ids)}
     to_come = list(tx.execute(FIND_VISITS_TO_COME, chosen | {"at": tx.now}).scalars())

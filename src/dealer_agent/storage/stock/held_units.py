@@ -131,13 +131,13 @@ _doubts = msgspec.json.Decoder(tuple[Implausibility, ...])
 
 def held_units(tx: Transaction) -> list[HeldUnit]:
     """The units that are held back or hidden, the oldest first."""
-    return [_of(row) for row in tx.execute(READ_HELD)]
+    return [_held_unit(row) for row in tx.execute(READ_HELD)]
 
 
 def find_held(tx: Transaction, vehicle_id: str) -> HeldUnit | None:
     """The row of a unit, also if a person released it."""
     row = tx.execute(FIND_HELD, {"of_vehicle": vehicle_id}).one_or_none()
-    return None if row is None else _of(row)
+    return None if row is None else _held_unit(row)
 
 
 def count_held(tx: Transaction) -> int:
@@ -152,12 +152,12 @@ def good_since(tx: Transaction) -> dict[str, datetime]:
 
 def decisions(tx: Transaction) -> dict[str, HeldUnit]:
     """All rows by vehicle id, with those that a person released."""
-    return {row.vehicle_id: _of(row) for row in tx.execute(READ_DECISIONS)}
+    return {row.vehicle_id: _held_unit(row) for row in tx.execute(READ_DECISIONS)}
 
 
 def due_units(tx: Transaction, now: datetime) -> list[HeldUnit]:
     """The units that keep their last good facts no longer."""
-    return [_of(row) for row in tx.execute(READ_DUE, {"until": now})]
+    return [_held_unit(row) for row in tx.execute(READ_DUE, {"until": now})]
 
 
 def find_named(tx: Transaction, name: str) -> list[str]:
@@ -174,7 +174,7 @@ def put_held(tx: Transaction, held: Sequence[HeldUnit], removed: Collection[str]
         tx.execute_each(PUT_HELD, [_row(each) for each in held])
 
 
-def _of(row: Any) -> HeldUnit:
+def _held_unit(row: Any) -> HeldUnit:
     return HeldUnit(*row)._replace(doubts=_doubts.decode(row.doubts), released=_doubts.decode(row.released))
 
 

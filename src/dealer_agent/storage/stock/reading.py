@@ -318,16 +318,16 @@ def findings_of(stored: bytes | None) -> tuple[FeedFinding, ...]:
 def list_imports(tx: Transaction, limit: int, before: datetime | None = None) -> list[ImportRecord]:
     """The newest imports first, by default of all times."""
     statement = LIST_IMPORTS if before is None else LIST_OLDER_IMPORTS
-    return [_record(row) for row in tx.execute(statement, {"limit": limit, **_until(before)})]
+    return [_import_record(row) for row in tx.execute(statement, {"limit": limit, **_until(before)})]
 
 
 def find_import(tx: Transaction, revision: int) -> ImportRecord | None:
     """The import, or the other change of the stock, with this revision."""
     row = tx.execute(FIND_IMPORT, {"of_revision": revision}).one_or_none()
-    return None if row is None else _record(row)
+    return None if row is None else _import_record(row)
 
 
-def _record(row: Any) -> ImportRecord:
+def _import_record(row: Any) -> ImportRecord:
     return ImportRecord(*row)._replace(rooftops=rooftops_of(row.rooftops), findings=findings_of(row.findings))
 
 
@@ -437,16 +437,16 @@ def record_refused_import(
 def list_refused_imports(tx: Transaction, limit: int, before: datetime | None = None) -> list[RefusedImport]:
     """The newest refused imports first, by default of all times."""
     statement = LIST_REFUSED_IMPORTS if before is None else LIST_OLDER_REFUSED_IMPORTS
-    return [_refused(row) for row in tx.execute(statement, {"limit": limit, **_until(before)})]
+    return [_refused_import(row) for row in tx.execute(statement, {"limit": limit, **_until(before)})]
 
 
 def find_refused_import(tx: Transaction, refusal_id: str) -> RefusedImport | None:
     """The refused import with this id."""
     row = tx.execute(FIND_REFUSED_IMPORT, {"of_refusal": refusal_id}).one_or_none()
-    return None if row is None else _refused(row)
+    return None if row is None else _refused_import(row)
 
 
-def _refused(row: Any) -> RefusedImport:
+def _refused_import(row: Any) -> RefusedImport:
     return RefusedImport(*row)._replace(findings=findings_of(row.findings), rooftops=rooftops_of(row.rooftops))
 
 

@@ -234,13 +234,13 @@ def recorded_stock(tx: Transaction, revision: int, remember_days: int, at: datet
     return Stock(
         mark=times.mark,
         gone=[GoneUnit(row.vehicle_id, row.vin, row.stock, row.updated_at) for row in sold],
-        live=_live(tx, revision),
+        live=_live_units(tx, revision),
         confirmations=list(times.confirmations),
         good_since=times.good_since,
     )
 
 
-def _live(tx: Transaction, revision: int) -> Iterator[LiveUnit]:
+def _live_units(tx: Transaction, revision: int) -> Iterator[LiveUnit]:
     for row in tx.execute(READ_VERSIONS_LIVE, {"at_revision": revision}):
         if (live := Version(*row).live) is not None:
             yield live
