@@ -110,7 +110,7 @@ def test_the_proof_outlives_a_change_of_keys(database_url: str, erased: Store) -
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ("DELETE FROM consent_proofs WHERE number = 2", "text is gone"),
+        ("DELETE FROM consent_proofs WHERE number = 2", "text is missing"),
         (
             "UPDATE consent_proofs SET body = (SELECT body FROM consent_events WHERE number = 4) WHERE number = 2",
             "changed",
@@ -212,7 +212,7 @@ def test_each_change_of_a_record_shows(record: list[bytes]) -> None:
         with pytest.raises(BadEvidence):
             check_evidence([*record[:number], record[number + 1], record[number], *record[number + 2 :]])
     for number in (1, 2, 3):
-        with pytest.raises(BadEvidence, match=rf"event {number}: its text is gone"):
+        with pytest.raises(BadEvidence, match=rf"event {number}: its text is missing"):
             check_evidence([*without(record, number, "body", "said"), *record[number + 1 :]])
     for broken in ([], [b"{}"], [*record, record[-1]], [record[0].replace(b"consents", b"accesses")]):
         with pytest.raises(BadEvidence):
