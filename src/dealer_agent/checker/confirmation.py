@@ -91,7 +91,8 @@ async def find(target: Target, requirement: Requirement, check: Check) -> Findin
 
 
 def movement(before: Reading, after: Reading) -> Movement:
-    """Whether the data changed between two readings. Of a stock that is not read to its end, the order may change."""
+    """How the data changed between two readings. Of a stock that is not read to its end, the order may change."""
+    # None: the stock could not be read. Two such readings show no change.
     if before.stock.listings is None or after.stock.listings is None:
         return "still" if before.stock.listings is after.stock.listings else "moved"
     old, new = _by_key(before.stock), _by_key(after.stock)

@@ -116,6 +116,7 @@ def read_rows(texts: Mapping[str, str]) -> dict[str, Requirement]:
     for name, text in texts.items():
         for row in _rows(tomllib.loads(text)):
             if "says" not in row:
+                # A later table, which replaces members of a row that `each` made.
                 rows[row["id"]].update(row)
             elif row["id"] in rows:
                 raise ValueError(f"{name}: the id {row['id']} occurs twice")

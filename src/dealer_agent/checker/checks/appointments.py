@@ -61,7 +61,7 @@ def instant(text: object) -> datetime | None:
 
 
 async def for_a_time(target: Target) -> Asked:
-    """The lead with `appointment_at` that serves most checks, and its exchange."""
+    """The lead with `appointment_at` of most checks (a test drive, if a listing has a VIN), and its exchange."""
     leads = await with_visit(target, VISITOR, one_time)
     return await scheduled(target, *([await full(target), *leads] if len(leads) > 1 else leads))
 
@@ -70,7 +70,7 @@ async def _for_windows(target: Target) -> Asked:
     return await scheduled(target, *await with_visit(target, "with windows", three_windows))
 
 
-async def _with_time(target: Target) -> Exchange:
+async def with_time(target: Target) -> Exchange:
     """The exchange of a lead with `appointment_at`."""
     return (await for_a_time(target))[1]
 
@@ -106,13 +106,13 @@ def appointment_of(exchange: Exchange) -> Lead:
 
 judge_each(
     {
-        "appointments.at": (_with_time, _is_understood),
-        "appointments.at-0.1.0": (_with_time, _is_understood),
+        "appointments.at": (with_time, _is_understood),
+        "appointments.at-0.1.0": (with_time, _is_understood),
         "appointments.past-accepted": (_past, _is_understood),
         "appointments.windows": (_windows, _is_understood),
         "appointments.windows-1.0.0": (_windows, _is_understood),
         "appointments.at-answered": (
-            _with_time,
+            with_time,
             lambda exchange: has("appointment", forms.an_object)(_data(exchange)),
         ),
         "appointments.past": (
@@ -155,7 +155,7 @@ def _proposed_times(answer: tuple[dict[str, Any], str]) -> bool | str:
 @check("appointments.proposals")
 async def _(target: Target) -> None:
     """The names of lists of proposals are those of the dealer."""
-    for exchange in (await _past(target), await _with_time(target), await _windows(target)):
+    for exchange in (await _past(target), await with_time(target), await _windows(target)):
         appointment = at(data_of(exchange), "appointment") if is_answered(exchange) else None
         if isinstance(appointment, dict) and appointment.get("status") == "proposed":
             lists = [each for each in appointment.values() if isinstance(each, list) and each]
@@ -235,6 +235,7 @@ async def _(target: Target) -> None:
     is_window = target.revision.name == "0.1.0"
     _, exchange = await (_for_windows if is_window else for_a_time)(target)
     if is_answered(exchange) and not isinstance(_data(exchange).get("appointment"), dict):
+        # It may be a test drive. The other lead is a visit to the sales department, so a lead for one is compared.
         person, times = ("with windows", three_windows) if is_window else (VISITOR, one_time)
         exchange = await submit(target, await visit(target, person, times, drive=False))
     await _expect_appointment(target, exchange, lead(target, person="undecided", appointment=NO_TIME_GIVEN))

@@ -372,7 +372,7 @@ async def _(target: Target) -> None:
     skip_unless(isinstance(exchange.json, dict), "The second fetch of the card returned no JSON object.")
     again = FetchedCard(target.card.url, exchange.json, exchange)
     one, two = ([at(each, "params.id") for each in card.extensions] for card in (target.card, again))
-    expect(one == two, f"params.id changes from one request to the next: {one}, {two}.", exchange)
+    expect(one == two, f"params.id of the extensions changes from one request to the next: {one}, {two}.", exchange)
 
 
 _SMALL_REQUESTS: dict[str, Entry] = {

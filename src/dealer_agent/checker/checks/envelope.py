@@ -231,7 +231,7 @@ async def _(target: Target, limit: str) -> None:
     }
 )
 async def _(target: Target, text: str) -> None:
-    """The limit in another spelling of the number gives the same page as the limit 2."""
+    """`text` is the raw JSON of the limit: another spelling of 2, or a 1 and then a second member with 2."""
     # A dealer may allow only one vehicle on a page.
     two = data_of(await _with_limit(target, "2")).get("limit")
     exchange = await _with_limit(target, text)

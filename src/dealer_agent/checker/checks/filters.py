@@ -291,6 +291,7 @@ async def _(target: Target, filters: Filters | Callable[[Target], Awaitable[Filt
 )
 async def _(target: Target, members: dict[str, Any]) -> None:
     page = await search(target, **members)
+    # Reads the stock: `total` is known only after that.
     await target.listings()
     whole = target.stock.total
     expect(page.total == whole, f"{shown(members)} finds {page.total} of {whole}, although it excludes nothing.")

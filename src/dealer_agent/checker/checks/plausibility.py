@@ -1,4 +1,4 @@
-"""Checks for what no vehicle or dealer has: times in the future, a price of 0, blank texts, hours that end early."""
+"""Checks that no response has what cannot be: times in the future, a price of 0, blank texts, hours that end early."""
 
 import re
 from collections import Counter

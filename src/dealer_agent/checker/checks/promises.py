@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from dealer_agent.checker.check import check, each_of
-from dealer_agent.checker.checks.appointments import appointment_of, for_a_time, instant
+from dealer_agent.checker.checks.appointments import appointment_of, instant, with_time
 from dealer_agent.checker.checks.lead_defects import Lead, lead, submit
 from dealer_agent.checker.checks.leads import accepted_or_skip
 from dealer_agent.checker.checks.visits import a_vehicle, visit
@@ -107,7 +107,7 @@ async def _(target: Target) -> None:
     What is confirmed without its own time was confirmed as asked.
     """
     information, at_night = await _asked_at_night(target)
-    for exchange in (at_night, (await for_a_time(target))[1]):
+    for exchange in (at_night, await with_time(target)):
         appointment = at(data_of(exchange), "appointment") if is_answered(exchange) else None
         if not isinstance(appointment, dict):
             continue
@@ -128,7 +128,7 @@ async def _(target: Target) -> None:
 @check("appointments.ids-differ")
 async def _(target: Target) -> None:
     _, at_night = await _asked_at_night(target)
-    ids = [appointment_of(each).get("appointment_id") for each in (at_night, (await for_a_time(target))[1])]
+    ids = [appointment_of(each).get("appointment_id") for each in (at_night, await with_time(target))]
     skip_unless(None not in ids, "An appointment has no id.")
     expect(ids[0] != ids[1], "Appointments of two customers have one id.", at_night)
 

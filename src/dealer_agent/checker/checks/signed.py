@@ -149,25 +149,28 @@ async def _require_answer(target: Target) -> None:
     skip_unless(is_answered(exchange), "The agent refuses the request without a signature. It may need --token.")
 
 
-async def _refuses_another(target: Target, others: list[Probe]) -> bool:
+async def _refuses_another(target: Target, other_probes: list[Probe]) -> bool:
     """Whether the agent refuses another wrong signature."""
-    for each in others:
+    for each in other_probes:
         if (await each(target)).status == UNAUTHORIZED:
             return True
     return False
 
 
-async def _expect_refusal(target: Target, own: Probe, others: list[Probe], tries: int, reason: str) -> None:
-    """Raises Failed if the agent refuses others, and not this one. Skips the check if it refuses none."""
+async def _expect_refusal(target: Target, probe: Probe, other_probes: list[Probe], tries: int, reason: str) -> None:
+    """Raises Failed if the agent refuses another probe, and not this one. Skips the check if it refuses none.
+
+    Tries up to `tries` times, because the agent may fetch the keys of the signer in the background.
+    """
     await _require_answer(target)
     for number in range(1 if target.wire in _gave_up else tries):
         if number:
             await asyncio.sleep(PAUSE_SECONDS)
-        if (await own(target)).status == UNAUTHORIZED:
+        if (await probe(target)).status == UNAUTHORIZED:
             return
-        if await _refuses_another(target, others):
+        if await _refuses_another(target, other_probes):
             # The agent may have fetched the keys after the first request.
-            exchange = await own(target)
+            exchange = await probe(target)
             if exchange.status == UNAUTHORIZED:
                 return
             raise Failed(f"The status is {exchange.status}, not {UNAUTHORIZED}.", exchange)

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -12,6 +13,8 @@ from dealer_agent.self_test.reading import STOCK
 
 WRITTEN = "written-by-the-customer-7Q"
 UNKNOWN_VIN = "ZZZZZZ00000000000"
+TEST_CUSTOMER = "test-lead-"
+"""The beginning of the addresses of the checker's test customers."""
 CUSTOMER = {
     "first_name": "Test",
     "last_name": "Lead (dealer-agent check)",
@@ -476,7 +479,6 @@ def _proposes_the_past(data: dict[str, Any]) -> None:
 
 
 replies("appointments.every-time", _proposes_the_past)
-_emails: list[str] = []
 
 
 @broken("leads.ids-anonymous")
@@ -489,11 +491,16 @@ async def writes_the_email_into_the_id(call: Call, agent: Agent) -> AgentRespons
     )
 
 
+_latest_emails: deque[str] = deque(maxlen=20)
+"""The addresses of the latest leads, the oldest first."""
+
+
 @broken("leads.not-told-to-others")
 async def names_an_earlier_customer(call: Call, agent: Agent) -> AgentResponse:
+    """Tells each test customer of the checker the address of an earlier one."""
     answer = await agent(call)
     email = customer(call.payload).get("email") if call.skill == "lead.submit" else None
-    if not isinstance(email, str) or not email.startswith("test-lead-"):
+    if not isinstance(email, str) or not email.startswith(TEST_CUSTOMER):
         return answer
-    _emails.append(email)
-    return answer.with_reply_payload(lambda payload: payload.update(message=f"We answered {_emails[-20:][0]} first."))
+    _latest_emails.append(email)
+    return answer.with_reply_payload(lambda payload: payload.update(message=f"We answered {_latest_emails[0]} first."))

@@ -1,4 +1,4 @@
-"""Defects for the checks of operations: agents that crash on operations of A2A that they do not offer, or answer."""
+"""Defects for the checks of operations: agents that crash on, or answer, operations of A2A that they do not offer."""
 
 from dataclasses import replace
 

@@ -11,7 +11,7 @@ NASHVILLE, KNOXVILLE = "Juniper Hollow Nashville", "Juniper Hollow Knoxville & C
 OTHER_ROOFTOP = {NASHVILLE: KNOXVILLE, KNOXVILLE: NASHVILLE}
 
 
-def _is_for_a_vehicle(payload: dict[str, Any]) -> bool:
+def _is_for_a_vehicle_or_has_key(payload: dict[str, Any]) -> bool:
     """Whether a lead is only for a vehicle, or has a key."""
     alone = "vehicle_of_interest" in payload and not {"trade_in", "appointment"} & set(payload)
     return (alone and vehicle(payload).get("vin") != UNKNOWN_VIN) or is_keyed(payload)
@@ -37,7 +37,7 @@ def _night(number: int = 0) -> str:
 
 
 replies("leads.first-is-new", lambda data: data.update(status="duplicate"))
-replies("leads.two-customers", lambda data: data.update(lead_id="lead-1"), _is_for_a_vehicle)
+replies("leads.two-customers", lambda data: data.update(lead_id="lead-1"), _is_for_a_vehicle_or_has_key)
 replies("leads.reply-dealer-known", lambda data: data.update(dealer={"name": "Another dealer"}))
 replies(
     "leads.reply-dealer-known",
