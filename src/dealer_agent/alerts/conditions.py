@@ -240,7 +240,7 @@ CONDITIONS: dict[str, Condition] = {
         ),
         Condition(
             "proxy_undeclared",
-            "Requests come through {subject}, which trusted_proxies does not name. Its buyers share one limit.",
+            "Requests come through {subject}, which trusted_proxies does not name. Its buyers share one rate limit.",
             "No request comes through {subject} any more, or trusted_proxies names it.",
             "If {subject} is your proxy, add this line below [service], and restart the service:\n"
             'trusted_proxies = ["{subject}"]',

@@ -251,7 +251,7 @@ def observe_address(address: PublicAddress, settings: AlertSettings, now: dateti
             for part in response.iter_bytes():
                 body += part
                 if len(body) > MOST_BYTES or time.monotonic() > ends:
-                    return failing(f"{address.url} answered too slowly or with too much.")
+                    return failing(f"{address.url} answered too slowly, or with too many bytes.")
     except (httpx.HTTPError, httpx.InvalidURL) as problem:
         return failing(f"{address.url} cannot be reached ({type(problem).__name__}).")
     if response.status_code != 200:

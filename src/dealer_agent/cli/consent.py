@@ -83,7 +83,7 @@ def revoke(
             help="A channel to revoke. Repeat it for several channels. Without it, all are revoked.",
         ),
     ] = None,
-    reason: Annotated[str | None, typer.Option(help="Why, in your words. It is stored encrypted.")] = None,
+    reason: Annotated[str | None, typer.Option(help="The reason, in your words. It is stored encrypted.")] = None,
 ) -> dict[str, Any]:
     """Record that a customer withdrew consent. Name the customer by a lead, an e-mail address or a phone number.
 

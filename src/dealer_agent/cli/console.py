@@ -72,7 +72,12 @@ def people(owner: Owner) -> Table:
         for person, member, until in listed
     ]
     columns = ("E-mail", "Role", "Rooftops", "Signed in", "Invited until")
-    return Table("People", columns, rows, empty="Nobody yet: dealer-agent console invite EMAIL --role owner")
+    return Table(
+        "People",
+        columns,
+        rows,
+        empty="Nobody is invited yet. To invite a person, type: dealer-agent console invite EMAIL --role owner",
+    )
 
 
 @command(app, "remove", OWNER)

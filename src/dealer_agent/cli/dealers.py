@@ -127,7 +127,7 @@ def list_(opened: OpenInstallation) -> Table:
         for each in dealers
     ]
     columns = ("Id", "Name", "State", "List", "Settings", "Hosts")
-    empty = f"No dealers yet: dealer-agent dealers add FILE --dir {opened.installation.folder}"
+    empty = f"No dealers yet. To add one, type: dealer-agent dealers add FILE --dir {opened.installation.folder}"
     return Table("Dealers", columns, rows, empty=empty)
 
 

@@ -116,7 +116,7 @@ def retry(
 @command(app, "send-again", CUSTOMERS)
 def send_again(
     dealer: OpenDealer,
-    sent_id: Annotated[str, typer.Argument(metavar="ID", help="A delivery that was sent, or a lead.")],
+    sent_id: Annotated[str, typer.Argument(metavar="ID", help="The id of a delivery that was sent, or of a lead.")],
     channel: ChannelOption = None,
 ) -> dict[str, Any]:
     """Send one delivery again, or a lead to every channel that has it, as a resend with a new delivery id.

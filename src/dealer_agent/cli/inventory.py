@@ -90,7 +90,7 @@ def import_(
         ),
     ] = None,
     reason: Annotated[
-        str, typer.Option(help="Why you accept what the checks find, for the history. No data of customers.")
+        str, typer.Option(help="Why you accept what the checks find, for the history. Write no data of customers.")
     ] = "",
     allow_shrink: Annotated[
         bool,
@@ -305,7 +305,7 @@ def undo(
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would happen. Change nothing.")] = False,
 ) -> dict[str, Any]:
-    """Take the last import back: what it added leaves, what it changed or sold is as before.
+    """Undo the last import: units that it added leave the stock, and those that it changed or sold are as before.
 
     It goes one step back. Units that something changed after the import stay as they are.
     """

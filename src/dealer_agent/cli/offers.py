@@ -79,7 +79,7 @@ def extend(
     hold_id: HoldArgument,
     hours: Annotated[int, typer.Option("--hours", min=1, max=MOST_HOURS, help="How long it lasts from now on.")],
 ) -> dict[str, Any]:
-    """Give a hold another end."""
+    """Change when a hold ends."""
     return _change(dealer, lambda tx: extend_by_staff(tx, hold_id, hours))
 
 
@@ -87,7 +87,9 @@ def extend(
 def end(
     dealer: OpenDealer,
     hold_id: HoldArgument,
-    reason: Annotated[str, typer.Option("--reason", help="Why, for your own record: at most 200 characters.")] = "",
+    reason: Annotated[
+        str, typer.Option("--reason", help="The reason, for your own record: at most 200 characters.")
+    ] = "",
 ) -> dict[str, Any]:
     """End a hold, also one that you refuse. The agent learns it when it asks for the status."""
     if len(reason) > LONGEST_REASON:

@@ -136,7 +136,7 @@ def _dealer_ids(opened: OpenInstallation) -> list[str]:
 def _missing_dealer_message(ids: list[str]) -> str:
     """The message of a command that needs --dealer. `ids` are the dealers of the installation."""
     if not ids:
-        return "this installation has no dealer yet: dealer-agent dealers add FILE"
+        return "this installation has no dealer yet; to add one, type: dealer-agent dealers add FILE"
     more = f" and {len(ids) - MOST_NAMED:,} more (dealer-agent dealers list)" if len(ids) > MOST_NAMED else ""
     return f"name one of the {len(ids):,} dealers with --dealer ID: {', '.join(ids[:MOST_NAMED])}{more}"
 

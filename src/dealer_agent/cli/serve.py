@@ -106,7 +106,7 @@ def serve_installation(
         out.print(line)
     problems = [*_problems(installation, address, listening), _isolation_warning(not_isolated)]
     if not opened.count():
-        problems.append("No dealer is enabled: dealer-agent dealers add FILE")
+        problems.append("No dealer is enabled. To add one, type: dealer-agent dealers add FILE")
     if only is not None and not stocked:
         problems.append(_without_stock(only.dealer.id, [feed.name for feed in only.feeds]))
     for problem in filter(None, problems):
@@ -161,7 +161,7 @@ def _without_stock(dealer_id: str, feeds: Sequence[str]) -> str:
     """What to do for the first stock of a dealer."""
     problem = f"No stock was ever imported for the dealer {dealer_id}"
     if not feeds:
-        return f"{problem}: dealer-agent inventory import FILE"
+        return f"{problem}. To import one, type: dealer-agent inventory import FILE"
     verb = "feed brings" if len(feeds) == 1 else "feeds bring"
     return f"{problem}. The {verb} the stock: {', '.join(feeds)}. See dealer-agent feeds list"
 

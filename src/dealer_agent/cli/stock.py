@@ -56,7 +56,11 @@ def list_(
         for vehicle in vehicles
     ]
     filtered = make or model or status
-    empty = "No unit for sale fits." if filtered else "No unit is for sale: dealer-agent inventory import FILE"
+    empty = (
+        "No unit for sale fits."
+        if filtered
+        else "No unit is for sale. To import the stock, type: dealer-agent inventory import FILE"
+    )
     titles = ("Stock", "VIN", "Vehicle", *(name.capitalize() for name in _COLUMNS), "Held")
     return Table("Units for sale", titles, rows, empty=empty, only_json=("Vehicle id", *_NAMED))
 

@@ -103,7 +103,9 @@ async def every_change(
     while True:
         page = await get_page(cursor)
         if page.more and page.cursor == cursor:
-            raise MalformedResponse("The dealer repeats a page of changes: its cursor is the one that was sent.")
+            raise MalformedResponse(
+                "The dealer repeats a page of changes: its cursor is the one that was sent. Tell the dealer."
+            )
         yield page
         if not page.more:
             return

@@ -51,7 +51,7 @@ def verify_quote(quote: Mapping[str, Any], keys: Mapping[str, Any]) -> str:
     jwt, rfc8785 = _packages()
     header = header_of(quote)
     if header.get("typ") != QUOTE_TYPE:
-        raise QuoteNotVerified(f"The signature is not one of a quote: its typ is not {QUOTE_TYPE}.")
+        raise QuoteNotVerified(f"The signature is not one of a quote, so do not use it: its typ is not {QUOTE_TYPE}.")
     try:
         found = next((key for key in jwt.PyJWKSet.from_dict(dict(keys)).keys if key.key_id == header.get("kid")), None)
     except (AttributeError, TypeError, ValueError, jwt.PyJWTError) as error:

@@ -322,7 +322,7 @@ def rooftop_names_are_unique(rooftops: list[Any]) -> Iterator[Problem]:
             case list(feed_ids):
                 for position, feed_id in enumerate(feed_ids):
                     if isinstance(feed_id, str) and owners.setdefault(feed_id.casefold(), index) != index:
-                        message = f"'{feed_id}' is the name or a feed id of another rooftop"
+                        message = f"'{feed_id}' is the name or a feed id of another rooftop; give each its own"
                         yield Problem((index, "feed_ids", position), message)
 
 

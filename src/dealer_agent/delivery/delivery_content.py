@@ -100,7 +100,7 @@ def _limit_mails(store: Store, profile: Profile, delivery: DueDelivery, view: Le
     with store.read(profile.id) as tx:
         before = count_mails_before(tx, delivery, email, read.lead.stored.lead.caller, MAILS_WITHIN)
     if before >= MOST_MAILS:
-        raise DeliveryDropped(f"this address got {MOST_MAILS} such mails within 24 hours")
+        raise DeliveryDropped(f"this address got {MOST_MAILS} such mails within 24 hours: it gets no more now")
 
 
 def _check_document(read: LeadToDeliver, document: StoredDocument, allowed: Sequence[str]) -> None:

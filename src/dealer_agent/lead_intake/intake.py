@@ -101,7 +101,10 @@ class LeadIntake:
             )
             return await _in_time(submitted, seconds)
         except QueueFull:
-            raise RateLimited(RETRY_SECONDS, because="Too many requests wait for the dealer's database.") from None
+            raise RateLimited(
+                RETRY_SECONDS,
+                because="Too many requests wait for the dealer's database. This one was not stored: send it again.",
+            ) from None
         except DealerBlocked as failure:
             structlog.get_logger().error("request not stored", dealer=self._context.profile.id, problem=str(failure))
             raise InternalError(NOT_STORED) from None

@@ -332,9 +332,7 @@ def open_keys(sealed: bytes, passphrase: str) -> Keyring:
     except msgspec.DecodeError:
         raise BackupUnreadable("the encrypted keys in the backup are damaged: use another backup") from None
     except InvalidTag:
-        raise BackupUnreadable(
-            "the passphrase is wrong: the keys in the backup need the one they were made with"
-        ) from None
+        raise BackupUnreadable("the passphrase is wrong: give the one with which the backup was made") from None
     return Keyring.parse(plain.decode())
 
 

@@ -35,7 +35,7 @@ def task_page(page_size: Any = None, page_token: Any = None) -> TaskPage:
     if type(size) is not int or not 1 <= size <= LARGEST_PAGE:
         problems.append(Problem(("pageSize",), f"must be a number from 1 to {LARGEST_PAGE}", "maximum"))
     if page_token:
-        problems.append(Problem(("pageToken",), "is unknown: there is one page, without a next one", "const"))
+        problems.append(Problem(("pageToken",), "is unknown: all tasks are on one page", "const"))
     if problems:
         raise validation_error(problems, "envelope")
     return TaskPage(msgspec.json.encode({"tasks": [], "totalSize": 0, "pageSize": size, "nextPageToken": ""}))

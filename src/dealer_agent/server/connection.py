@@ -44,7 +44,7 @@ a second Content-Length or Transfer-Encoding.
 """
 MOST_HEADERS = 100
 """A header field takes more than 100 bytes of memory, even if it has only four."""
-TOO_MANY_HEADERS = f"The request has more than {MOST_HEADERS} header fields."
+TOO_MANY_HEADERS = f"The request has more than {MOST_HEADERS} header fields. Send fewer."
 NO_VERSION = "The request line must end with HTTP/1.1 or HTTP/1.0."
 LAST_REQUEST_SECONDS = 2.0
 """How long a connection without a request stays open when the server stops. A load balancer may have sent a request

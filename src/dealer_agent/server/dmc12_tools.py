@@ -193,7 +193,9 @@ class Dmc12Call:
             payload["buyer_ref"] = reference
         hold = await self._ask(OFFER_HOLD, payload)
         if hold["status"] != "active":
-            raise ToolError("QUOTE_STATE", "This quote was reserved before, and the reservation has ended.")
+            raise ToolError(
+                "QUOTE_STATE", "This quote was reserved before, and the reservation has ended: ask for a new quote."
+            )
         return self._reservation(hold)
 
     async def _release(self, arguments: Json) -> Json:

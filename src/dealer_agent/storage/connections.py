@@ -350,7 +350,9 @@ def _sqlite_engine(url: URL) -> Engine:
     @event.listens_for(engine, "checkout")
     def refuse_other_file(_connection: sqlite3.Connection, record: ConnectionPoolEntry, _fairy: object) -> None:
         if _file_at(path) != record.info["file"]:
-            raise DisconnectionError("the database file was moved, deleted or replaced after it was opened")
+            raise DisconnectionError(
+                "the database file was moved, deleted or replaced after it was opened: restart the program"
+            )
 
     return engine
 

@@ -82,7 +82,7 @@ def prepare_database(url: str, roles: Roles, passwords: Passwords | None = None)
     """
     parsed = database_url(url)
     if parsed.get_backend_name() != "postgresql":
-        raise BadDatabaseUrl("only a PostgreSQL database has roles: postgresql://... expected")
+        raise BadDatabaseUrl("only a PostgreSQL database has roles: write postgresql://...")
     engine = writer_engine(parsed)
     try:
         with translating(), engine.begin() as connection:

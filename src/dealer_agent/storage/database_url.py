@@ -15,7 +15,7 @@ _SEVERAL_SERVERS = re.compile(
 )
 _SERVER = re.compile(r"(?P<host>\[[^]]*\]|[^]:[]*)(?::(?P<port>[0-9]*))?")
 
-_CANNOT_READ = "the database URL cannot be read: postgresql://... or sqlite:///path expected"
+_CANNOT_READ = "the database URL cannot be read: write postgresql://... or sqlite:///path"
 
 
 def database_url(url: str) -> URL:
@@ -44,7 +44,7 @@ def database_url(url: str) -> URL:
         if parsed.database in (None, "", ":memory:"):
             raise BadDatabaseUrl("SQLite needs a file (sqlite:///path): processes share it")
         return parsed
-    raise BadDatabaseUrl(f"databases of kind {parsed.drivername!r} are not supported: sqlite or postgresql")
+    raise BadDatabaseUrl(f"databases of kind {parsed.drivername!r} are not supported: use sqlite or postgresql")
 
 
 def _with_servers(url: URL, servers: str | None) -> URL:

@@ -121,7 +121,7 @@ def _figures(report: Report) -> list[tuple[str, Figure]]:
         ("Searches that found nothing", searches.found_nothing),
         ("Searches with a price", searches.with_price),
         ("Times that a unit without a price was left out", searches.no_price_units),
-        ("Times that a price kept a unit out", searches.outside_price_units),
+        ("Times that a unit was left out because of its price", searches.outside_price_units),
         ("Units opened", report.vehicles),
         ("Leads", report.leads.accepted),
         ("Visits", report.leads.visits),

@@ -73,7 +73,7 @@ def take_refused(request: ConsoleRequest) -> Response:
     """Stages a file of a feed that was refused, so that a person can look at it and accept it."""
     feed = _feed_of(request, request.text("feed", 100))
     if feed is None:
-        not_found("The settings do not have this feed any more.")
+        not_found("The settings do not have this feed any more. Choose another one.")
     refused = find_refused(request.dealer.settings.folder, feed.name, request.text("file", 100))
     if refused is None:
         refuse(FILE_IS_ELSEWHERE, title="The file is not here")

@@ -118,8 +118,8 @@ def _copy(pieces: Iterator[bytes], out: BinaryIO, most: int) -> None:
 
 def _too_large(most: int) -> FeedError:
     return FeedError(
-        f"The unpacked file has more than {most >> 20:,} MiB: the largest file, or {MOST_RATIO} times the archive. "
-        "Export the units for sale only."
+        f"The unpacked file has more than {most >> 20:,} MiB: more than a file may have, or {MOST_RATIO} times "
+        "the archive. Export the units for sale only."
     )
 
 

@@ -109,9 +109,10 @@ def _rows(text: TextIO, delimiter: str, *, literal: bool) -> Iterator[DelimitedR
             # A cell is longer than MOST_CELL. If it has several lines, its quotation mark is not closed.
             if reader.line_num > line:
                 raise _unclosed(line) from None
-            yield DelimitedRow(
-                line, [], error=f"A cell has more than {MOST_CELL:,} characters; is a quotation mark missing?"
+            error = (
+                f"A cell has more than {MOST_CELL:,} characters. Perhaps a quotation mark is missing: correct the row."
             )
+            yield DelimitedRow(line, [], error=error)
             continue
         if have_ended:
             if cells == [_AFTER_THE_END]:

@@ -37,8 +37,8 @@ REASONS = (
     Reason("price_high", "The price is {value}. More than {other} is implausible.", _PRICE),
     Reason("price_negative", "The price {value} is negative.", _PRICE),
     Reason("price_unread", "The price {value} is not understood.", _PRICE),
-    Reason("price_zero", "The price is 0. The last one was {other}.", _PRICE),
-    Reason("price_jump", "The price is {value}. The last one was {other}.", _PRICE),
+    Reason("price_zero", "The price is 0. The last price was {other}.", _PRICE),
+    Reason("price_jump", "The price is {value}. The last price was {other}.", _PRICE),
     Reason("price_of_msrp", "The price is {value}. The MSRP is {other}.", _PRICE),
     Reason(
         "price_of_likes", "The price is {value}. The median of units of its make, model and year is {other}.", _PRICE
@@ -48,7 +48,7 @@ REASONS = (
     Reason("mileage_zero", "The unit is used, and its mileage is 0.", _MILEAGE),
     Reason("mileage_placeholder", "The mileage {value} is a placeholder.", _MILEAGE),
     Reason("mileage_negative", "The mileage {value} is negative.", _MILEAGE),
-    Reason("mileage_low", "The mileage of a used unit is {value}, and its year is {other}.", _MILEAGE),
+    Reason("mileage_low", "The mileage of a used unit of the year {other} is only {value}.", _MILEAGE),
     Reason("mileage_high", "The mileage is {value}. More than {other} is implausible at its age.", _MILEAGE),
     Reason(
         "not_for_sale",
