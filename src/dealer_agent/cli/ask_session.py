@@ -148,29 +148,30 @@ def _option(field: msgspec.structs.FieldInfo, meaning: str, *, required: bool, p
     """The annotation and the default of the option for a member, from its type."""
     kind = msgspec.inspect.type_info(field.type)
     option: dict[str, Any] = {"help": meaning, "metavar": "TEXT"}
-    python: Any = str
+    option_type: Any = str
     match kind:
         case msgspec.inspect.ListType(item_type=item):
-            python = list[str]
+            option_type = list[str]
             if isinstance(item, msgspec.inspect.LiteralType):
                 # Typer has no list of literals.
-                python = list[StrEnum(field.name, {str(word): str(word) for word in item.values})]  # type: ignore[misc]
+                words = {str(word): str(word) for word in item.values}
+                option_type = list[StrEnum(field.name, words)]  # type: ignore[misc]
                 # The words are in the help: a metavar of all words would leave no room for the names of the options.
                 option |= {"metavar": "WORD", "help": f"{meaning} One of {', '.join(map(str, item.values))}."}
         case msgspec.inspect.LiteralType(values=values):
-            python = Literal[tuple(values)]
+            option_type = Literal[tuple(values)]
             del option["metavar"]
         case msgspec.inspect.IntType():
-            python = int
+            option_type = int
             option |= {"min": kind.ge, "metavar": "NUMBER"}
         case msgspec.inspect.BoolType():
             # False does not constrain, so the option has no negative form.
-            python = bool
+            option_type = bool
             del option["metavar"]
     named = typer.Option(f"--{_dashed(field.name)}", rich_help_panel=panel, show_default=False, **option)
     if required:
-        return Annotated[python, named], inspect.Parameter.empty
-    return Annotated[python | None, named], None
+        return Annotated[option_type, named], inspect.Parameter.empty
+    return Annotated[option_type | None, named], None
 
 
 def _meaning(name: str) -> str:
@@ -249,7 +250,8 @@ _FILTERS: Final = {name: _meaning(name) for name in Filters.__struct_fields__}
 _NAMES_VEHICLE: Final = {"vin": "The VIN of the vehicle.", "stock": "Its stock number.", "vehicle_id": "Its id."}
 _ZIP: Final = {"zip": "The buyer's ZIP code, for the offer there."}
 _ZIP_OF_QUOTE: Final = {"zip": "The buyer's ZIP code, for taxes and charges there."}
-_KEY_OF_HOLD: Final = {"idempotency_key": "The key of an earlier try, so that there is one hold."}
+_KEY: Final = "To repeat a request that may have arrived: the key that the failed command printed."
+_KEY_OF_HOLD: Final = {"idempotency_key": f"{_KEY} The vehicle is then held once."}
 _CUSTOMER: Final = {
     "first_name": "The customer's first name.",
     "last_name": "The customer's last name.",
@@ -263,7 +265,7 @@ _VISIT: Final = {
 }
 _REST: Final = {
     "message": "The customer's message.",
-    "idempotency_key": "The key of an earlier try, so that the lead is stored once.",
+    "idempotency_key": f"{_KEY} The lead is then stored once.",
 }
 
 SESSION = CommandTarget(_COMMON, _session)

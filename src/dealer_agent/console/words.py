@@ -64,4 +64,10 @@ FILE_IS_ELSEWHERE = (
 )
 FILE_IS_BEING_READ = "The file is still being read. Wait until its page says what it changes."
 FAILED = "The service could not do this. Please try again. If it happens again, tell the person who runs the service."
-TOO_DEEP = "The settings have arrays or tables inside one another on too many levels. Nothing was changed."
+VALUE_TOO_DEEP = (
+    "This value has too many brackets inside one another. Nothing was changed. Write a value that is allowed here."
+)
+FILE_TOO_DEEP = (
+    "The settings have too many brackets inside one another. Nothing was changed. Look for a line with many opening "
+    "brackets, and remove them."
+)

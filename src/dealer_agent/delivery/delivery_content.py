@@ -110,4 +110,4 @@ def _check_document(read: LeadToDeliver, document: StoredDocument, allowed: Sequ
     if not set(document.needs).issubset(allowed):
         raise NeedsNewId("the consent allows other contact data than before: sent again under another id")
     if document.first and read.history.arrived:
-        raise NeedsNewId("the lead has arrived meanwhile by another delivery: sent again under another id")
+        raise NeedsNewId("another delivery of the lead has arrived meanwhile: sent again under another id, as `resend`")

@@ -128,8 +128,10 @@ def check_consent(consent: object, customer: Customer, now: datetime, version: P
     if consent is UNSET:
         absent = Problem(("consent",), "is required: a lead needs the customer's consent", "required")
         raise ContactConsentRequired(*message_and_details([absent], "payload"))
-    # A published version allows exactly one value of `scope`, so every other one is invalid, not missing.
-    missing = _missing(consent, customer, has_one_scope=version is not None)
+    # What is missing makes CONTACT_CONSENT_REQUIRED; all other defects make INVALID_CONSENT. A published version allows
+    # exactly one value of `scope`, so every other one is invalid, not missing.
+    missing = _missing_scope(consent) if version is None else []
+    missing += _missing_channels(consent, customer)
     paths_reported = {problem.path for problem in missing}
     checker = _checker() if version is None else consent_checker(version)
     malformed = [
@@ -155,33 +157,40 @@ def _checker() -> Checker:
     return Checker(consent_schema())
 
 
-def _missing(consent: object, customer: Customer, *, has_one_scope: bool) -> list[Problem]:
-    """What the consent lacks. A `scope` or `allowed_channels` that is not an array is not reported here.
+def _missing_scope(consent: object) -> list[Problem]:
+    """What `scope` lacks, by docs/protocol.md. A `scope` that is not an array is a defect of the schema."""
+    if not isinstance(consent, dict):
+        return []
+    if "scope" not in consent:
+        return [Problem(("consent", "scope"), f"is required and must hold {SCOPE}", "required")]
+    if isinstance(consent["scope"], list) and SCOPE not in consent["scope"]:
+        return [Problem(("consent", "scope"), f"must hold {SCOPE}", "contains")]
+    return []
 
-    With `has_one_scope`, every defect of `scope` makes the consent invalid, so it is not reported here either.
+
+def _missing_channels(consent: object, customer: Customer) -> list[Problem]:
+    """What `allowed_channels` lacks: the preferred channel, or one that reaches the customer.
+
+    Channels that are not an array are a defect of the schema.
     """
     if not isinstance(consent, dict):
         return []
-    problems = []
-    if "scope" not in consent and not has_one_scope:
-        problems.append(Problem(("consent", "scope"), f"is required and must hold {SCOPE}", "required"))
-    elif not has_one_scope and isinstance(consent["scope"], list) and SCOPE not in consent["scope"]:
-        problems.append(Problem(("consent", "scope"), f"must hold {SCOPE}", "contains"))
     preferred = customer.preferred_contact if customer.preferred_contact in CHANNELS else None
     allowed = consent.get("allowed_channels")
     if preferred is not None and "allowed_channels" not in consent:
         words = f"is required and must hold the preferred channel, {preferred}"
-        problems.append(Problem(_CHANNELS_AT, words, "required"))
-    elif not isinstance(allowed, list):
-        return problems
-    elif preferred is not None and preferred not in allowed:
-        problems.append(Problem(_CHANNELS_AT, f"must hold the preferred channel, {preferred}", "contains"))
-    elif (known := [channel for channel in CHANNELS if channel in allowed]) and not can_reach(customer, known):
+        return [Problem(_CHANNELS_AT, words, "required")]
+    if not isinstance(allowed, list):
+        return []
+    if preferred is not None and preferred not in allowed:
+        return [Problem(_CHANNELS_AT, f"must hold the preferred channel, {preferred}", "contains")]
+    known = [channel for channel in CHANNELS if channel in allowed]
+    if known and not can_reach(customer, known):
         words = (
             "must hold a channel that reaches the customer: email needs customer.email; phone, sms need customer.phone"
         )
-        problems.append(Problem(_CHANNELS_AT, words, "contains"))
-    return problems
+        return [Problem(_CHANNELS_AT, words, "contains")]
+    return []
 
 
 def _beyond_schema(consent: object, now: datetime) -> list[Problem]:

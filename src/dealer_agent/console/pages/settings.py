@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from dealer_agent.config.settings_problems import SettingsError
 from dealer_agent.console.requests import ConsoleRequest, not_found, refuse
-from dealer_agent.console.words import TOO_DEEP
+from dealer_agent.console.words import FILE_TOO_DEEP, VALUE_TOO_DEEP
 from dealer_agent.operations.settings_changes import DealerSettings, sections_that_need_a_restart, settings_of
 from dealer_agent.operations.single_settings import find_setting, set_value
 from dealer_agent.reference_pages import DocumentedSetting, SettingsSection, is_placeholder, settings_sections
@@ -106,7 +106,7 @@ def change(request: ConsoleRequest) -> Response:
         changed = tomlkit.dumps(document)
     except (ValueError, RecursionError) as problem:
         said = str(problem)
-        words = f"{said[0].upper()}{said[1:]}." if isinstance(problem, ValueError) else TOO_DEEP
+        words = f"{said[0].upper()}{said[1:]}." if isinstance(problem, ValueError) else VALUE_TOO_DEEP
         return request.page("settings_change.html", 422, setting=setting, path=path, value=value, problem=words)
     return _preview_text(request, changed, current.version, f"{path} changed")
 
@@ -134,7 +134,7 @@ def _preview_text(request: ConsoleRequest, text: str, version: str, note: str) -
     try:
         source.check(text)
     except (SettingsError, RecursionError) as problem:
-        problems = str(problem).splitlines() if isinstance(problem, SettingsError) else [TOO_DEEP]
+        problems = str(problem).splitlines() if isinstance(problem, SettingsError) else [FILE_TOO_DEEP]
         return request.page("settings_file.html", 422, version=version, text=text, problems=problems)
     lines = list(_difference(before, text))
     return request.page("settings_preview.html", lines=lines, text=text, version=version, note=note[:LONGEST_NOTE])

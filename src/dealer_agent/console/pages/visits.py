@@ -190,7 +190,7 @@ def _change(request: ConsoleRequest, change: Change) -> Response:
 
 
 def _show_change(request: ConsoleRequest, changed: VisitChange) -> Response:
-    """Leads to the page where the form was. It says who was notified, and which rules the visit breaks."""
+    """Leads to the page that sent the form (`back`): visits, today, or else the lead. `said` names who was notified."""
     visit = changed.visit
     if visit.status not in (CONFIRMED, CANCELLED):
         said = "visit-closed"

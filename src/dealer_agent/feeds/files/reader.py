@@ -430,12 +430,18 @@ def _read_json(
 
 
 class _RecordReader:
+    """Reads records of JSON to units, and notes the names of their members for the report.
+
+    `fields` has the names that the layout knows, by the member that each gives. `unread` has those that nothing
+    reads, and `withheld` those that must not be read. These dicts are sets that keep the order.
+    """
+
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
         self.withheld: dict[str, None] = {}
         self.unread: dict[str, None] = {}
         self.fields: dict[str, dict[str, None]] = {}
-        # Records mostly have the same members.
+        # Most records have the same members: their names are understood, and noted, once.
         self._columns_of = lru_cache(maxsize=1_024)(self._understand)
 
     def _understand(self, names: tuple[str, ...]) -> Columns:

@@ -22,8 +22,8 @@ GROUP = 64
 
 SHARED_GROUP = 4
 """The most writes in one transaction while several dealers have writes: a write of one dealer waits for a group of
-another.
-The dealers of a group have equal shares of it. A transaction costs as much processor time as about four leads."""
+another. The dealers of a group have equal shares of it. A transaction costs as much processor time as about four leads.
+"""
 
 SHARED_SECONDS = 1.0
 """After a write of another dealer than the one before, several dealers count as active for this time."""
@@ -42,8 +42,8 @@ LONGEST_PAUSE_SECONDS = 0.1
 RETRIES = SHARED_GROUP
 RETRIES_PAUSE_SECONDS = 0.02
 """So many blocked dealers are tried again at once, and the next ones after this pause. The writes of many blocked
-dealers
-must not take the turns and the processor time of the others."""
+dealers must not take the turns and the processor time of the others.
+"""
 
 
 @dataclass
