@@ -153,9 +153,10 @@ class SupervisorProcess:
 
 
 def _supervise(of_command: socket.socket, connection: socket.socket) -> None:
-    """The supervisor. It waits for the service that it supervises, or for the end of the command.
+    """The supervisor. It waits for the message of the command: the settings of the service and its listener.
 
-    Meanwhile it prepares and imports what each worker would. The driver of PostgreSQL takes most of it.
+    If the command ends before, the supervisor ends too. Before it waits, it prepares and imports what each worker
+    would. The driver of PostgreSQL takes most of that time.
     """
     # Only the command has its end of the connection, so that the connection closes when the command ends.
     of_command.close()
@@ -171,6 +172,7 @@ def _supervise(of_command: socket.socket, connection: socket.socket) -> None:
     gc.collect()
     gc.freeze()
     supervisor = _Supervisor(config, socket.socket(fileno=listeners[0]), connection)
+    # Blocked since the fork: `_Supervisor` handles them from here.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, multiprocess.SIGNALS)
     supervisor.run()
     if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):

@@ -162,7 +162,7 @@ class Refused(DealerAgentError):
     `details` is the object of the response. `retryable` says whether the same request may succeed later. `retry_after`
     is the time to wait in seconds, if the response names one. `http_status` is that of the response: JSON-RPC answers
     most errors with 200. `json_rpc` is the number of the JSON-RPC error. `error_id` identifies the error for the
-    dealer.
+    dealer. `may_have_arrived`: the dealer has stored the request, or it is not clear whether it has.
     """
 
     kind: ClassVar[type[protocol.ProtocolError] | None] = None
@@ -189,15 +189,21 @@ class Refused(DealerAgentError):
         self.message = message
         self.problems = tuple(problems)
         self.details = details or {}
-        # The dealer stores a lead whose visit has no free time. An internal error can come before or after the storing.
-        # An unknown error that is temporary can do so too.
-        is_unclear = code == protocol.InternalError.code or (self.kind is None and bool(retryable))
-        self.may_have_arrived = is_unclear or "lead_id" in self.details
+        self.may_have_arrived = self._may_have_arrived(retryable)
         self.error_id = error_id
         self.retryable = self.kind is not None and self.kind.retryable if retryable is None else retryable
         self.retry_after = retry_after
         self.http_status = http_status
         self.json_rpc = json_rpc
+
+    def _may_have_arrived(self, retryable: bool | None) -> bool:
+        """Whether the dealer may have stored the request.
+
+        It stores a lead whose visit has no free time: the error then has the id of the lead. An internal error can come
+        before or after the storing, and so can an unknown error that is temporary.
+        """
+        is_unclear = self.code == protocol.InternalError.code or (self.kind is None and bool(retryable))
+        return is_unclear or "lead_id" in self.details
 
     @property
     def advice(self) -> str:

@@ -43,10 +43,11 @@ _COUNT = "SELECT count(*) FROM {}"
 def copy_database(
     url: str, admin_url: str | None, folder: Path, on_progress: Progress
 ) -> tuple[str, tuple[TableRows, ...]]:
-    """Writes the rows of all tables to files below `folder`, as they are at one moment. Returns the schema too.
+    """Writes the rows of all tables to files below `folder`, as they are at one moment.
 
     `url` is that of the service. `admin_url` is the same PostgreSQL database with another role (`ADMIN_VARIABLE`).
-    Other processes continue to read and write. Raises OperationError, OSError and any StorageError.
+    Other processes continue to read and write. Returns the revision of the schema and the rows of each table. Raises
+    OperationError, OSError and any StorageError.
     """
     parsed = database_url(url if is_sqlite(url) else admin_url or url)
     require_private(parsed)
@@ -59,7 +60,7 @@ def copy_database(
 
 
 def _copy(connection: Connection, folder: Path, on_progress: Progress) -> tuple[str, tuple[TableRows, ...]]:
-    """Writes all tables into files of `folder`. Returns the schema of the database and the rows of each table."""
+    """Writes all tables into files of `folder`. Returns the revision of the schema and the rows of each table."""
     found = inspect(connection)
     if not found.has_table(REVISION_TABLE):
         raise OperationError("the database is empty: start the service once, or import the inventory")

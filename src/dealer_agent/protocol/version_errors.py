@@ -71,7 +71,7 @@ def _number(version: PublishedVersion, error: ProtocolError) -> int:
 
 
 def _details(version: PublishedVersion, error: ProtocolError, error_id: str, at: datetime) -> tuple[Any, Any]:
-    """ErrorInfo and the error payload, with the members that the version has."""
+    """ErrorInfo (the detail of A2A, from google.rpc) and the error payload, with the members that the version has."""
     info, payload = error_details(error, AUTOAGENT, error_id, at)
     if version.has_a2a_errors:
         payload["@type"] = ERROR_TYPE_URL
@@ -88,14 +88,14 @@ def _details(version: PublishedVersion, error: ProtocolError, error_id: str, at:
         ]
         payload["details"] = error.details | {"errors": entries}
     if version.has_a2a_errors:
-        info["metadata"] |= {
-            "code": error.code,
-            "retryable": "true" if error.retryable else "false",
-            "created_at": payload["created_at"],
-        }
-        if isinstance(error, ExtensionSupportRequired):
-            info["metadata"] |= error.details
+        info["metadata"] |= _metadata(error, payload["created_at"])
     return info, payload
+
+
+def _metadata(error: ProtocolError, created_at: str) -> dict[str, Any]:
+    """What ErrorInfo also has in a version with A2A errors. All values are texts."""
+    metadata = {"code": error.code, "retryable": "true" if error.retryable else "false", "created_at": created_at}
+    return metadata | error.details if isinstance(error, ExtensionSupportRequired) else metadata
 
 
 def _bad_request(error: ProtocolError) -> list[Any]:

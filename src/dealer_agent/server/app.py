@@ -76,25 +76,27 @@ class DealerApp:
 
     async def _route(self, host: str, path: str, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request. An exception becomes the error response of the dealer that the request is for."""
-        process, where = self.dealers.process, WHERE_DEALERS_ARE
-        wire: Vocabulary | PublishedVersion | None = None
+        # What an error says and how it is written, until the dealer of the request is known.
+        process, advice = self.dealers.process, WHERE_DEALERS_ARE
+        error_form: Vocabulary | PublishedVersion | None = None
         target: RoutedRequest | None = None
         try:
             target = await self._find_target(host, path, scope)
             if target.service is not None:
                 version = version_at(target.service, target.path)
-                where, wire = where_to_send(target.service, version), version or target.service.vocabularies.default
+                advice = where_to_send(target.service, version)
+                error_form = version or target.service.vocabularies.default
             await self._answer(target, scope, receive, send)
         except HTTPException as problem:
             person = (
                 None if target is None or target.service is None else page_for_people(problem, target.service, scope)
             )
-            response = person or http_error_response(problem, process, where, wire)
+            response = person or http_error_response(problem, process, advice, error_form)
             await response(scope, receive, send)
         except Exception as cause:  # noqa: BLE001 - the boundary: logged, and answered as INTERNAL_ERROR.
             request_id = new_ulid()
             error = as_protocol_error(cause, request_id)
-            await error_response(error, process, wire, request_id)(scope, receive, send)
+            await error_response(error, process, error_form, request_id)(scope, receive, send)
 
     async def _find_target(self, host: str, path: str, scope: Scope) -> RoutedRequest:
         """What a request is for. A request that opens a dealer is counted first, because this is expensive."""

@@ -23,11 +23,12 @@ from dealer_agent.protocol.json_body import PARSE_ERROR
 from dealer_agent.server.body import JSON, ClientGoneError
 from dealer_agent.server.dmc12_tools import Dmc12Call
 from dealer_agent.server.documents import Document, json_document
-from dealer_agent.server.guards import IncomingRequest, skill_refusal
+from dealer_agent.server.guards import skill_refusal
 from dealer_agent.server.mcp import (
     NotJson,
     check_login,
     json_rpc_error,
+    outer_request,
     read_message,
     serve_once,
     with_headers,
@@ -101,7 +102,7 @@ class Dmc12Rpc:
                 return json_rpc_error(400, words)
         match method, params:
             case "tools/list", dict():
-                outer: IncomingRequest = scope["outer"]
+                outer = outer_request(scope)
                 result: Json = {"tools": [each.listed for each in tools if skill_refusal(outer, each.skill) is None]}
             case "tools/call", {"name": str(name), **more}:
                 tool = TOOL_BY_NAME.get(name)
@@ -170,7 +171,7 @@ def _tool_server(service: Service) -> Any:
     tools = tools_of(service.settings.skills)
 
     async def on_list(context: Any, _: Any) -> types.ListToolsResult:
-        outer: IncomingRequest = context.request.scope["outer"]
+        outer = outer_request(context.request.scope)
         usable = (each.listed for each in tools if skill_refusal(outer, each.skill) is None)
         return types.ListToolsResult(tools=[types.Tool.model_validate(each) for each in usable])
 

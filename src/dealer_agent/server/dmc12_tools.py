@@ -61,7 +61,7 @@ from dealer_agent.protocol.skill import (
 from dealer_agent.protocol.timestamps import utc_text
 from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.server.bindings import DMC12
-from dealer_agent.server.mcp import ask_skill
+from dealer_agent.server.mcp import ask_skill, outer_request
 from dealer_agent.server.service import Service
 from dealer_agent.skills import Dealer
 
@@ -96,7 +96,10 @@ class Dmc12Call:
         return await self._TOOLS[tool](self, arguments)
 
     async def _ask(self, skill: Skill, payload: Mapping[str, Any]) -> Json:
-        """The `data` of a skill. Raises ToolError."""
+        """The `data` of a skill. Raises ToolError.
+
+        The request passes the guards, and is counted. A tool may ask only for that, and not use the data.
+        """
         response = await ask_skill(self._scope, skill, {**payload, "type": skill.request_type}, DMC12)
         if isinstance(response, SkillError):
             raise _failure_of(response)
@@ -136,7 +139,6 @@ class Dmc12Call:
         """The status of each VIN. The first is asked for as a skill, so that the call is guarded and counted."""
         vins = arguments["vins"]
         try:
-            # The guards and the counts are those of one request.
             await self._ask(INVENTORY_VEHICLE, {"vin": vins[0]})
         except ToolError as failure:
             if failure.code not in ("VEHICLE_NOT_FOUND", "VEHICLE_UNAVAILABLE"):
@@ -227,7 +229,7 @@ class Dmc12Call:
             )
             raise ToolError("RESERVATION_STATE", words, {"status": self._reservation(hold)["status"]})
         now = datetime.now(UTC)
-        agent = self._scope["outer"].caller.identity
+        agent = outer_request(self._scope).caller.identity
         lead = handoff.lead_payload(arguments, hold, self._service.card.consent_text, agent, now)
         receipt = await self._ask(LEAD_SUBMIT, lead)
         unit = self._service.dealer.catalogue.find(vehicle_id=hold["vehicle_id"])

@@ -7,7 +7,7 @@ call is the question, and a second call has the answer. Hosts of older revisions
 A tool call becomes a request of the caller to the skill, with the caller's IP address, and passes
 `request_pipeline.answer`: the same guards, limits, counts and logs as at the root. The token or the signature of the
 MCP request decides the caller once. A host that can log in gets 401 or 403, as the authorization of MCP has it.
-`scope["outer"]` is the request to `/mcp` with its caller, as the guards take it; each request to a skill gets this
+`outer_request` is the request to `/mcp` with its caller, as the guards take it; each request to a skill gets this
 caller. Without an issuer, a host that lacks a token gets an error of the tool.
 
 The SDK is imported in a thread when the first request comes, because few dealers need it.
@@ -265,9 +265,15 @@ async def _find_caller(scope: Scope, body: bytes = b"") -> None:
         outer.signature = outer.signature._replace(content_digest=content_digest(b""))
 
 
+def outer_request(scope: Scope) -> IncomingRequest:
+    """The request to an address of MCP or DMC-12, with the caller that `_find_caller` found."""
+    request: IncomingRequest = scope["outer"]
+    return request
+
+
 def check_login(scope: Scope, message: object, skill_of_tool: Mapping[str, Skill]) -> None:
     """Raises AuthRequired if the caller may not call a tool, and an issuer could give it a token for that."""
-    outer: IncomingRequest = scope["outer"]
+    outer = outer_request(scope)
     if not outer.service.settings.auth.issuers:
         return
     match message:
@@ -320,7 +326,7 @@ async def _serve(tools: "type[tool_server.ToolServer]", scope: Scope, body: byte
         terms=_terms(service),
         skills=service.settings.skills,
         ask=_ask_for_tool,
-        refused={skill.id for skill in ALL_SKILLS if skill_refusal(scope["outer"], skill) is not None},
+        refused={skill.id for skill in ALL_SKILLS if skill_refusal(outer_request(scope), skill) is not None},
     ).server(
         RequestStateSecurity(
             keys=[service.mcp_key], ttl=ANSWER_SECONDS, bind_principal=_caller, audience=service.dealer_id
@@ -356,8 +362,7 @@ async def serve_once(server: Any, scope: Scope, body: bytes) -> list[Message]:
 
 def _caller(context: Any) -> str | None:
     """What binds the state of a call to its caller: its identity. An anonymous caller may change its IP address."""
-    outer: IncomingRequest = context.request.scope["outer"]
-    return outer.caller.identity or None
+    return outer_request(context.request.scope).caller.identity or None
 
 
 def _terms(service: Service) -> ConsentTerms:
@@ -393,7 +398,7 @@ async def ask_skill(
     body = skill_body(service, skill, payload)
     passed_on = [(name, value) for name, value in scope["headers"] if name in _PASSED_ON]
     headers = [*passed_on, *body_headers(body), (b"a2a-extensions", OFFERS_EXTENSION.encode())]
-    outer: IncomingRequest = scope["outer"]
+    outer = outer_request(scope)
     incoming = IncomingRequest(binding, service, headers, dict(headers), _peer(scope))
     incoming.caller, incoming.signature = outer.caller, outer.signature
 

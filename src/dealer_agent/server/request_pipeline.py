@@ -329,9 +329,9 @@ def overload_response(service: Service, binding: Binding, body: bytes, server_li
 
     All but ids, times and lengths is made once. `server_lines` are the header lines that uvicorn adds.
     """
-    key = _template, binding
+    key = _overload_template, binding
     if key not in service.documents:
-        service.documents[key] = _template(binding, service.vocabularies.default)
+        service.documents[key] = _overload_template(binding, service.vocabularies.default)
     pieces, length = service.documents[key]
     call_id = binding.call_id(body)
     values = {
@@ -344,8 +344,11 @@ def overload_response(service: Service, binding: Binding, body: bytes, server_li
     return b"".join([values.get(piece, piece) for piece in pieces])
 
 
-def _template(binding: Binding, vocabulary: Vocabulary) -> tuple[list[bytes], int]:
-    """The response in pieces, some of them placeholders, and the length of its body without the call's id."""
+def _overload_template(binding: Binding, vocabulary: Vocabulary) -> tuple[list[bytes], int]:
+    """The response `too_busy` in pieces, some of them placeholders.
+
+    Also returns the length of its body without the call's id.
+    """
     error = too_busy()
     at = datetime.fromisoformat(_TIME.decode())
     status, body = binding.encode_error(error, vocabulary, f"err_{_ID.decode()}", at, _CALL_ID)

@@ -393,7 +393,8 @@ def _postgresql_engine(url: URL, most: int, losses: _ServerLosses) -> Engine:
         info = record.info
 
         def note_cancelled_wait(message: Any) -> None:
-            # The text is in the language of the server, and the SQLSTATE is that of every warning.
+            # PostgreSQL warns when it stops waiting for the standby: then a commit is only on this server. The text is
+            # in the language of the server, and the SQLSTATE is that of every warning.
             if message.source_function == "SyncRepWaitForLSN":
                 info[_UNREPLICATED] = True
 
@@ -486,6 +487,7 @@ def _begin_with_dealer(engine: Engine, statements: str) -> None:
         milliseconds = options.get(_LOCK_SECONDS, BUSY_SECONDS) * 1000
         dealer_id, registered = options.get(_DEALER), options.get(_REGISTERED, False)
         begun = statements.format(lock_milliseconds=milliseconds)
+        # HOLD_AND_FIND locks the registration of the dealer, and returns its row, if there is one.
         rows = begin_transaction(connection, begun, dealer_id, HOLD_AND_FIND if registered else "")
         if registered and dealer_id is not None and rows == 0:
             raise not_registered(dealer_id)

@@ -54,9 +54,11 @@ async def listen(engine: Engine) -> AsyncIterator[None]:
         async with await psycopg.AsyncConnection.connect(autocommit=True, **options) as connection:
             process = await (await connection.execute(READ_PROCESS)).fetchone()
             if process != (connection.info.backend_pid,):
+                # A pooler is between: the session is not ours.
                 return
             await connection.execute(f"LISTEN {CHANNEL}")
             yield
+            # As long as the server takes writes. It is asked every CHECK_SECONDS.
             while (await (await connection.execute(READ_ONLY_STATE)).fetchone()) == ("off",):
                 ends = time.monotonic() + CHECK_SECONDS
                 while await _readable(connection.fileno(), ends - time.monotonic()):

@@ -131,7 +131,7 @@ def test_a_large_stock_answers_like_a_small_one(
     plain = [stock.page(skip, limit, sort, **filters) for skip, limit in PAGES]
     whole = stock.page(sort=sort, **filters)
     assert plain == [whole[skip : skip + limit] for skip, limit in PAGES]
-    monkeypatch.setattr(sort_orders, "_CHUNK", 3)
+    monkeypatch.setattr(sort_orders, "_PIECE", 3)
     assert [stock.page(skip, limit, sort, **filters) for skip, limit in PAGES] == plain
 
 

@@ -121,14 +121,14 @@ def test_search_and_facets_answer_as_the_oracle_does() -> None:
 
 def test_a_stock_that_is_read_in_pieces_answers_as_the_oracle_does(monkeypatch: pytest.MonkeyPatch) -> None:
     """With pieces of 3 units, a stock of 40 uses the code for stocks above 16,384 units."""
-    monkeypatch.setattr(sort_orders, "_CHUNK", 3)
+    monkeypatch.setattr(sort_orders, "_PIECE", 3)
     _compare_random_cases(CASES // 4)
 
 
 @pytest.mark.parametrize("few", [0, 2, 24])
 def test_a_search_by_index_answers_as_the_oracle_does(monkeypatch: pytest.MonkeyPatch, few: int) -> None:
     """With 0, the index is always used, else only if it finds less than a half or a few."""
-    monkeypatch.setattr(sort_orders, "_CHUNK", 3)
+    monkeypatch.setattr(sort_orders, "_PIECE", 3)
     monkeypatch.setattr(filters_module, "_MANY_ROWS", 3)
     monkeypatch.setattr(filters_module, "_FEW", few)
     _compare_random_cases(CASES // 4)
@@ -141,7 +141,7 @@ def test_the_pages_of_a_query_in_a_large_stock_follow_one_another(
     """Pages neither repeat nor drop a unit if many matches have the same score."""
     for query in worlds.WORDS:
         total, whole = _search(catalogue_of_each, {"query": query}, 0, len(EACH), None)
-        monkeypatch.setattr(sort_orders, "_CHUNK", 3)
+        monkeypatch.setattr(sort_orders, "_PIECE", 3)
         walked = [_search(catalogue_of_each, {"query": query}, skip, limit, None)[1] for skip in range(0, total, limit)]
         monkeypatch.undo()
         assert [one for page in walked for one in page] == whole

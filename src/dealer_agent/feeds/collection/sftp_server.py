@@ -259,10 +259,10 @@ class Client(asyncssh.SSHServer):
         """Called by asyncssh when the client has logged in. Opens the folder of its account."""
         assert self._connection is not None
         assert self._lookup is not None
-        user, account = self._lookup
+        user, lookup_task = self._lookup
         # The account of the name that asyncssh has seen proof for, whatever other names the client has tried.
         assert user == self._connection.get_extra_info("username")
-        self._account = account.result()
+        self._account = lookup_task.result()
         assert self._account is not None
         self._note_activity()
         self._server.limits.log_in(self)

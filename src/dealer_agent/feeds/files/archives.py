@@ -146,7 +146,7 @@ def _gunzipped(file: BinaryIO) -> Iterator[bytes]:
 
 def _unzip(file: BinaryIO, out: BinaryIO, most: int) -> None:
     """Unpacks the one file of a ZIP archive. A workbook, which is a ZIP archive too, becomes CSV."""
-    _check_directory(file)
+    _check_central_directory(file)
     with zipfile.ZipFile(file) as archive:
         _check_overlaps(archive.infolist())
         entries = [entry for entry in archive.infolist() if not entry.is_dir()]
@@ -181,8 +181,11 @@ def _is_note(name: str) -> bool:
     return path.suffix in _NOTES or path.name.startswith(("readme", "license", "copyright", "manifest", "checksum"))
 
 
-def _check_directory(file: BinaryIO) -> None:
-    """Raises FeedError for too many entries, before `zipfile` reads them all into memory."""
+def _check_central_directory(file: BinaryIO) -> None:
+    """Checks the record at the end of a ZIP file, before `zipfile` reads all its entries into memory.
+
+    Raises FeedError for too many entries, and BadZipFile if there is no such record.
+    """
     size = file.seek(0, io.SEEK_END)
     file.seek(max(0, size - _END_RECORD.size - _LONGEST_COMMENT - _LOCATOR_SIZE))
     tail = file.read()

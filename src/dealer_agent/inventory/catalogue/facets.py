@@ -64,25 +64,29 @@ class FacetTable:
     def facets_of(self, rows: Rows | None) -> Facets:
         """The facets of some rows, or of the whole stock. Highest count first, equal counts by value."""
         counts = self._counts(rows)
-        codes = list(counts)
+        codes = list(counts)  # Ascending: those of each field are next to each other.
         found: dict[str, Any] = {}
-        first = at = 0
+        first_code = start = 0
         for name, field, value_type, value_range in _COUNTED:
             values = self._columns[field].values
-            after = first + len(values)
-            end = bisect_left(codes, after, at)
-            if at < end:
-                own = codes[at:end]
+            next_code = first_code + len(values)
+            end = bisect_left(codes, next_code, start)
+            if start < end:
+                own = codes[start:end]
                 if value_range is not None:  # The codes are in the order of their values.
-                    found[value_range.name] = _range(value_type, values[own[0] - first], values[own[-1] - first])
+                    found[value_range.name] = _range(
+                        value_type, values[own[0] - first_code], values[own[-1] - first_code]
+                    )
                 own.sort(key=counts.__getitem__, reverse=True)
                 if value_type is int:
-                    found[name] = [YearCount(values[code - first], counts[code]) for code in own]
+                    found[name] = [YearCount(values[code - first_code], counts[code]) for code in own]
                 elif value_type is bool:
-                    found[name] = [TextCount("true" if values[code - first] else "false", counts[code]) for code in own]
+                    found[name] = [
+                        TextCount("true" if values[code - first_code] else "false", counts[code]) for code in own
+                    ]
                 else:
-                    found[name] = [TextCount(values[code - first], counts[code]) for code in own]
-            first, at = after, end
+                    found[name] = [TextCount(values[code - first_code], counts[code]) for code in own]
+            first_code, start = next_code, end
         for (field, facet), least, greatest in zip(_RANGES.items(), *self._least_and_greatest(rows), strict=True):
             if greatest != _NO_VALUE:
                 values = self._columns[field].values

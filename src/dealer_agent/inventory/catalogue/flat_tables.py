@@ -17,15 +17,15 @@ _BETWEEN = b"\n"
 
 
 class SortedWords:
-    """Sorted distinct words. UTF-8 sorts like text."""
+    """Sorted distinct words, in blocks of _BLOCK words. UTF-8 sorts like text."""
 
-    __slots__ = ("_buffer", "_first", "_firsts", "_starts")
+    __slots__ = ("_buffer", "_first_words", "_offset", "_starts")
 
     def __init__(self, flat: FlatArrays, name: str) -> None:
         self._buffer = flat.buffer
-        self._firsts = [word.encode() for word in flat.json(f"{name}.firsts", list[str])]
+        self._first_words = [word.encode() for word in flat.json(f"{name}.firsts", list[str])]
         self._starts = flat.numbers(f"{name}.starts")
-        self._first, _ = flat.bounds(name)
+        self._offset, _ = flat.bounds(name)
 
     @staticmethod
     def write(writer: FlatWriter, name: str, words: Sequence[str]) -> None:
@@ -39,10 +39,10 @@ class SortedWords:
         """How many words sort before this one, and whether it is among them."""
         # A request may contain half of a surrogate pair. No word does.
         wanted = text.encode(errors="surrogatepass")
-        block = bisect_right(self._firsts, wanted) - 1
+        block = bisect_right(self._first_words, wanted) - 1
         if block < 0:
             return 0, False
-        start, end = self._first + self._starts[block], self._first + self._starts[block + 1] - 1
+        start, end = self._offset + self._starts[block], self._offset + self._starts[block + 1] - 1
         words = self._buffer[start:end].split(_BETWEEN)
         at = bisect_left(words, wanted)
         return block * _BLOCK + at, at < len(words) and words[at] == wanted
@@ -122,11 +122,11 @@ class DocumentWriter:
 class Documents:
     """Reads the documents of that name. Up to `most_copied` documents are kept as objects, which is faster."""
 
-    __slots__ = ("_buffer", "_ends", "_first", "_loaded", "_starts")
+    __slots__ = ("_buffer", "_ends", "_loaded", "_offset", "_starts")
 
     def __init__(self, flat: FlatArrays, name: str, *, most_copied: int = 0) -> None:
         self._buffer = flat.buffer
-        self._first, _ = flat.bounds(name)
+        self._offset, _ = flat.bounds(name)
         self._starts = flat.numbers(f"{name}.starts")
         self._ends = flat.numbers(f"{name}.ends")
         self._loaded: list[bytes] | None = None
@@ -140,5 +140,5 @@ class Documents:
         """The documents with these numbers."""
         if (loaded := self._loaded) is not None:
             return [loaded[number] for number in numbers]
-        buffer, first, starts, ends = self._buffer, self._first, self._starts, self._ends
-        return [buffer[first + starts[number] : first + ends[number]] for number in numbers]
+        buffer, offset, starts, ends = self._buffer, self._offset, self._starts, self._ends
+        return [buffer[offset + starts[number] : offset + ends[number]] for number in numbers]

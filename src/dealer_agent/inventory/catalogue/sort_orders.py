@@ -14,7 +14,7 @@ from dealer_agent.inventory.catalogue.columns import EncodedColumn, Mask, Rows
 from dealer_agent.inventory.catalogue.flat_arrays import FlatArrays, FlatWriter
 
 # Below this number of rows, using a whole column is faster than deciding to use less.
-_CHUNK = 16_384
+_PIECE = 16_384
 # Ranking one matching row costs about as much as walking past this many rows in order.
 _RANKING_COST = 6
 
@@ -65,7 +65,7 @@ def page_of(mask: Mask, total: int, skip: int, limit: int, order: Order | None) 
     if skip >= end:
         return _NO_ROWS
     count = len(mask)
-    if count <= _CHUNK:
+    if count <= _PIECE:
         rows = mask.nonzero()[0] if order is None else order.rows[mask[order.rows]]
         return rows[skip:end]
     # To fill the page, reading in pieces passes about `end / total` of all rows. Ranking looks at all matching rows.
@@ -92,7 +92,7 @@ def page_by_score(rows: Rows, scores: NDArray[np.uint16], skip: int, limit: int)
     if skip >= end:
         return _NO_ROWS
     marks = scores[rows]
-    if len(rows) <= _CHUNK:
+    if len(rows) <= _PIECE:
         return rows[_best_first(marks)[skip:end]]
     # Only the rows above the page's last score need sorting. Rows with that score are already in the default order.
     reached = np.cumsum(np.bincount(marks)[::-1])
@@ -114,16 +114,16 @@ def _page_from_pieces(mask: Mask, total: int, skip: int, end: int, order: Order 
     """The matching rows from `skip` to `end` in an order. It reads the mask in pieces, until the page is full."""
     count = len(mask)
     # A quarter more than the rows that are needed on average, so that one piece is usually enough.
-    step = max(_CHUNK, count * end // total * 5 // 4)
+    step = max(_PIECE, count * end // total * 5 // 4)
     found: list[Rows] = []
-    passed = 0
+    matched = 0
     for start in range(0, count, step):
         piece = mask[start : start + step] if order is None else mask[order.rows[start : start + step]]
         hits = int(np.count_nonzero(piece))
-        if passed + hits > skip:
-            found.append(piece.nonzero()[0][max(0, skip - passed) : end - passed] + start)
-        passed += hits
-        if passed >= end:
+        if matched + hits > skip:
+            found.append(piece.nonzero()[0][max(0, skip - matched) : end - matched] + start)
+        matched += hits
+        if matched >= end:
             break
     rows = np.concatenate(found)
     return rows if order is None else order.rows[rows]

@@ -155,7 +155,7 @@ def decrypted_document(tx: Transaction, delivery: DueDelivery) -> StoredDocument
 def count_mails_before(
     tx: Transaction, delivery: DueDelivery, email: str, caller: str | None, within: timedelta
 ) -> int:
-    """How many mails of this kind the e-mail address got, or will get, in the time `within` before this delivery.
+    """How many mails of this kind the e-mail address got, or has in the queue, `within` the time before this delivery.
 
     It counts the leads of the same known caller, or all leads of anonymous ones: nothing distinguishes these, and they
     must not use up the mails of a known caller. `email` is normalised. It looks at the newest

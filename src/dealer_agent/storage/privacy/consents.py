@@ -242,7 +242,7 @@ def verify_chain(tx: Transaction, recorded: Mapping[int, bytes] | None = None) -
     erased, texts = 0, MissingTexts()
 
     def text_problem(row: Mapping[Any, Any]) -> str | None:
-        """Why the text of an event does not fit the chain. None if it does."""
+        """Why the text of an event does not fit the chain; None if it does. Notes erased and missing texts."""
         nonlocal erased
         try:
             body = decrypted_body(tx, row)
@@ -252,7 +252,7 @@ def verify_chain(tx: Transaction, recorded: Mapping[int, bytes] | None = None) -
             return "its text was changed"
         if body is not None and commitment(body) != row["commitment"]:
             return "its text is not the one that the chain was made with"
-        erased += bool(row["commitment"]) and row["body"] is None
+        erased += bool(row["commitment"] and row["body"] is None)
         texts.see(row, body)
         return None
 

@@ -296,6 +296,7 @@ def _make_tables_of_leads() -> None:
 
 
 def _make_tables_of_jobs() -> None:
+    """Deliveries, jobs, fetched keys and alerts. `add_table` explains its words."""
     add_table(
         "outbox",
         "delivery_id",
