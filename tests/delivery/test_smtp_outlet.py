@@ -73,9 +73,10 @@ def test_a_crm_gets_the_adf_alone_as_plain_ascii_text(receiver: MailReceiver) ->
 def test_the_subject_names_the_dealership_and_not_the_customer(receiver: MailReceiver) -> None:
     send(CrmMailOutlet(server(receiver), CRM))
     (mailed,) = receiver.taken
-    assert mailed.message["Subject"] == adf_mail_subject(parcel().message)
+    lead = parcel().message
+    assert mailed.message["Subject"] == adf_mail_subject(lead)
     assert NORTH.name in mailed.message["Subject"]
-    assert "Sam" not in mailed.message["Subject"]
+    assert lead.customer.first_name not in mailed.message["Subject"]
 
 
 @pytest.mark.parametrize(

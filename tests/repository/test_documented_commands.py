@@ -66,4 +66,7 @@ def test_a_wrong_command_and_a_wrong_option_are_found() -> None:
     assert problems("leads list --nothing") == ["leads list has no --nothing"]
     assert problems("ask https://dealer.example serch") == ["no command ask serch"]
     assert problems("ask https://dealer.example search --colour red") == ["ask search has no --colour"]
+
+
+def test_the_commands_of_a_document_are_in_code_spans_and_indented_lines() -> None:
     assert commands_of("`dealer-agent leads list`\n\n    dealer-agent serve  # runs") == {"leads list", "serve"}

@@ -33,6 +33,7 @@ from dealer_agent.storage.store import Store
 pytestmark = pytest.mark.outside_protocol("keys")
 
 DAYS = 30
+"""The age at which a key is replaced. The next key is added at half of it."""
 LEADS = ("L1", "L2")
 
 
@@ -197,9 +198,9 @@ def test_a_machine_with_other_keys_prevents_the_change_until_it_has_the_new_one(
 
 
 def test_an_old_copy_of_the_key_file_does_not_restore_a_destroyed_key(machine: Machine) -> None:
-    machine.run_due_steps(16)
+    machine.run_due_steps(DAYS // 2 + 1)
     backup = machine.path.read_text()
-    machine.run_due_steps(31)
+    machine.run_due_steps(DAYS + 1)
     (active,) = machine.ids()
     machine.path.write_text(backup)
     cipher = machine.cipher()
@@ -209,6 +210,7 @@ def test_an_old_copy_of_the_key_file_does_not_restore_a_destroyed_key(machine: M
         pytest.raises(KeyMissing, match="k-first is an old one"),
     ):
         writer.submit(DEALER, storing("L3")).result(60)
+    # At any age: the database says that the key is an old one.
     assert events(machine.run_due_steps(1)) == ["key rotated: back up the key file"]
     assert machine.ids() == (active,)
     machine.all_is_there()

@@ -132,13 +132,19 @@ def test_a_request_with_a_higher_cost_is_counted_completely_or_not_at_all(limits
     assert [table.acquire("search", OTHER, 50), table.acquire("search", OTHER)] == [None, 3600]
 
 
-def test_a_released_request_does_not_count(limits: Callable[..., RateLimits], clock: Clock) -> None:
+def test_a_released_request_does_not_count(limits: Callable[..., RateLimits]) -> None:
     table = limits("2/minute; 5/hour")
     for _ in range(9):
         assert table.acquire("search", BUYER) is None
         table.acquire("search", BUYER, -1)
     assert _allowed(table, 9) == 2
+
+
+def test_a_release_without_a_request_gives_no_more_requests(limits: Callable[..., RateLimits], clock: Clock) -> None:
+    table = limits("2/minute; 5/hour")
+    assert _allowed(table, 9) == 2
     clock.now += 60
+    # The request of BUYER was in an earlier minute, and OTHER has sent none.
     table.acquire("search", BUYER, -1)
     table.acquire("search", OTHER, -1)
     assert (_allowed(table, 9), _allowed(table, 9, client=OTHER)) == (2, 2)

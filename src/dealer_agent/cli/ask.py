@@ -254,7 +254,9 @@ def lead(
     granted_at: Annotated[
         str | None, typer.Option(metavar="TIME", help="When the customer agreed. By default now.")
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="The customer has agreed to the text: ask nothing.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="The customer has already agreed to the consent text: do not ask.")
+    ] = False,
     source_agent: Annotated[
         str, typer.Option(metavar="TEXT", help="The name of the agent that sends the lead.")
     ] = "dealer-agent ask",

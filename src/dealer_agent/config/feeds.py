@@ -49,7 +49,7 @@ def read_member(value: str) -> str:
 def read_time_of_day(value: str) -> str:
     """A time of day such as `06:00`."""
     if not re.fullmatch(r"([01][0-9]|2[0-3]):[0-5][0-9]", value):
-        raise ValueError(f"'{value}' must be a time of day such as '06:00'")
+        raise ValueError(f"'{value}' must be a time of day on the 24-hour clock, such as '06:00'")
     return value
 
 

@@ -1,4 +1,4 @@
-"""Checks of this machine and of the database: settings, time zones, folders, disk, keys, clock, feeds, deliveries."""
+"""Checks of `doctor`: this machine and the database (settings, time zones, folders, disk, keys, clock, feeds)."""
 
 import os
 import shlex

@@ -1,4 +1,4 @@
-"""Checks of what other machines see or offer: the public address, the mail server, channels, the rate-limit store."""
+"""Checks of `doctor`: what other machines see or offer (public address, mail server, channels, rate-limit store)."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Has what all pages share: templates, stylesheet, URLs of links, and the markup of JSON and code."""
+"""What the dealer's public pages share (not the console): templates, stylesheet, URLs of links, markup of JSON."""
 
 import hashlib
 import re
