@@ -347,9 +347,8 @@ class _Rows:
 
     def document_at(self, position: int) -> bytes:
         """The JSON of `unit_at`."""
-        if self.rooftops:
-            return document_of(self.unit_at(position))
-        return self.feed.units.document(self._numbers[position])
+        document = self.feed.units.document
+        return document_of(self.unit_at(position)) if self.rooftops else document(self._numbers[position])
 
     def review(self, plan: Plan, stock: StockBefore) -> FeedReview:
         """Checks the feed against the stock. Reads the stored units that the import changes or marks as sold.

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from dealer_agent.feeds.files import values
 from dealer_agent.feeds.files.layouts import FEEDS, LAYOUTS, Layout
 from dealer_agent.feeds.files.units import PlainRows, read_unit
-from dealer_agent.inventory.listing import Unit
+from dealer_agent.inventory.listing import Unit, document_of
 
 _VIN = "1HGCM82633A004352"
 _TEXTS = (
@@ -55,6 +56,19 @@ def test_a_plain_row_is_read_like_any_other(
             other = read_unit({name: [row[index] for index in indexes] for name, indexes in fields.items()}, known)
             assert replace(read, filled=()) == replace(other, filled=())
             assert sorted(read.filled) == sorted(other.filled)
+
+
+@given(_files(), st.sampled_from(_LAYOUTS))
+def test_the_document_of_a_unit_stays_the_same_when_it_is_read(
+    file: tuple[dict[str, tuple[int, ...]], list[list[str]]], layout: Layout
+) -> None:
+    """The document that reading writes is stored, and compared with those that older versions encoded again."""
+    fields, rows = file
+    for row in rows:
+        unit = read_unit({name: [row[index] for index in indexes] for name, indexes in fields.items()}, layout).unit
+        if unit is not None:
+            document = document_of(unit)
+            assert document_of(msgspec.json.decode(document, type=Unit)) == document
 
 
 def test_a_row_without_problems_is_plain() -> None:

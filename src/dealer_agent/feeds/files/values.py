@@ -51,14 +51,9 @@ _TAG = re.compile(
 )
 
 
-@lru_cache(maxsize=16_384)  # Short cells repeat from row to row.
-def _is_absent(text: str) -> bool:
-    return text.strip().casefold() in _ABSENT
-
-
 def is_absent(text: str) -> bool:
     """Whether the cell has no value: blank, `#N/A`, `null` and similar."""
-    return _is_absent(text) if len(text) < 16 else len(text) < 40 and text.strip().casefold() in _ABSENT
+    return len(text) < 40 and text.strip().casefold() in _ABSENT
 
 
 def has_check_digit(vin: str) -> bool:
