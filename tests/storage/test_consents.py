@@ -152,7 +152,9 @@ SET_BACK = """
 @pytest.mark.parametrize(
     ("statements", "first_broken", "words"),
     [
-        pytest.param(["UPDATE consent_events SET body = NULL WHERE number = 2"], 2, "text is missing", id="dropped text"),
+        pytest.param(
+            ["UPDATE consent_events SET body = NULL WHERE number = 2"], 2, "text is missing", id="dropped text"
+        ),
         pytest.param(
             [
                 "UPDATE consent_events SET number = 99 WHERE number = 2",
