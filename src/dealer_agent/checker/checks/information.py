@@ -131,7 +131,7 @@ judge_each(
         "information.known-rooftop-members": (_rooftops, _has_only_members("name", *ROOFTOP_MEMBERS)),
         "information.fees-unknown": (
             _rooftops,
-            lambda each: "fees" not in each or "A rooftop has fees, which are unknown here.",
+            lambda each: "fees" not in each or "A rooftop has fees, which this version does not know.",
         ),
         "information.no-null": (_all, _has_no_null),
         "information.days": (_weeks, _has_only_members(*_DAYS)),

@@ -60,7 +60,7 @@ def _wrong_members(document: Mapping[str, Any], members: Mapping[str, Any]) -> l
 async def _(target: Target) -> None:
     quote, exchange = await _quoted(target)
     wrong = _wrong_members(quote, _MEMBERS)
-    expect(not wrong, f"The quote has no right {', '.join(wrong)}.", exchange)
+    expect(not wrong, f"Members of the quote are absent or malformed: {', '.join(wrong)}.", exchange)
 
 
 @check("offers.quote-lines")
@@ -69,7 +69,10 @@ async def _(target: Target) -> None:
     lines = dicts(quote["lines"])
     expect(lines and len(lines) == len(quote["lines"]), "The quote has no lines, or some that are not objects.")
     for line in lines:
-        expect(not _wrong_members(line, _LINE), f"A line has no right {', '.join(_wrong_members(line, _LINE))}.")
+        expect(
+            not _wrong_members(line, _LINE),
+            f"Members of a line are absent or malformed: {', '.join(_wrong_members(line, _LINE))}.",
+        )
 
 
 async def _whole_quote(target: Target) -> Json:
@@ -77,7 +80,8 @@ async def _whole_quote(target: Target) -> Json:
     quote = await _quote(target)
     lines = dicts(quote["lines"])
     skip_unless(
-        lines and not any(_wrong_members(line, _LINE) for line in lines), "The lines of the quote are not right."
+        lines and not any(_wrong_members(line, _LINE) for line in lines),
+        "The lines of the quote are wrong. Another check reports that.",
     )
     return quote
 
@@ -182,7 +186,8 @@ async def _(target: Target) -> None:
         if page.get("more") is not True:
             break
     expect(
-        all(each.get("change") == "added" for each in listed), "A page of the whole stock has other changes than added."
+        all(each.get("change") == "added" for each in listed),
+        "A page of the whole stock has changes of another kind than `added`.",
     )
     ids = [str(each.get("vehicle_id")) for each in listed]
     missing, twice = wanted - set(ids), len(ids) - len(set(ids))

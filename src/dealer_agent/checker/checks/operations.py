@@ -182,7 +182,7 @@ def _has_reason(exchange: Exchange) -> bool | str:
 
 def _repeats_nothing(exchange: Exchange) -> bool | str:
     named = [uri.strip() for value in exchange.all_headers(EXTENSIONS) for uri in value.split(",")]
-    return UNKNOWN_EXTENSION not in named or "The response names an extension that it cannot know."
+    return UNKNOWN_EXTENSION not in named or "The response names an extension that the agent cannot know."
 
 
 judge_each(

@@ -182,7 +182,7 @@ def _has_ids_of_its_own(exchange: Exchange) -> bool | str:
     data = data_of(exchange)
     ids = f"{data.get('lead_id')} {at(data, 'appointment.appointment_id')}".casefold()
     named = [name for name in ("email", "phone") if (text := str(at(customer, name) or "").casefold()) and text in ids]
-    return not named or f"An id of the response has `{named[0]}` of the customer in it."
+    return not named or f"An id of the response contains the customer's `{named[0]}`."
 
 
 def _parts(exchange: Exchange) -> list[dict[str, Any]]:
@@ -211,4 +211,4 @@ async def _(target: Target) -> None:
         # A refusal may have an example of a telephone number.
         possible = secrets if is_answered(exchange) else {each for each in secrets if b"@" in each}
         told = next((each for each in possible if each in exchange.body and each not in exchange.request_body), None)
-        expect(told is None, f"An answer to another request has {told!r}, which a customer sent.", exchange)
+        expect(told is None, f"The response to another request contains {told!r}, which a customer sent.", exchange)
