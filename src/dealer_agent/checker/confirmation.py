@@ -159,11 +159,11 @@ def _came_back(readings: list[Reading]) -> bool:
 def _are_shuffled(readings: list[Reading]) -> bool:
     """Whether listings that did not change have another order in each reading: the order of pages is by chance."""
     return len(readings) > MOST_REPETITIONS and all(
-        _turns(_by_key(one.stock), _by_key(other.stock)) for one, other in pairwise(readings)
+        _order_differs(_by_key(one.stock), _by_key(other.stock)) for one, other in pairwise(readings)
     )
 
 
-def _turns(old: Mapping[str, Listing], new: Mapping[str, Listing]) -> bool:
+def _order_differs(old: Mapping[str, Listing], new: Mapping[str, Listing]) -> bool:
     """Whether two listings, which are equal in both readings, have another order."""
     positions = {key: number for number, key in enumerate(old)}
     order = [positions[key] for key, listing in new.items() if old.get(key) == listing]
@@ -173,7 +173,7 @@ def _turns(old: Mapping[str, Listing], new: Mapping[str, Listing]) -> bool:
 async def _read(target: Target, *, fresh: bool = False) -> Reading:
     """The data of the dealer, as it was read last, or now if `fresh`."""
     information = None
-    with _aside(target):
+    with _unrecorded(target):
         if fresh or (target.stock.listings is None and target.stock.problem is None):
             await target.read_stock(fresh=True)
         with suppress(Failed, Skipped):
@@ -183,12 +183,12 @@ async def _read(target: Target, *, fresh: bool = False) -> Reading:
 
 async def _done_again(target: Target, requirement: Requirement, check: Check) -> Finding:
     """What the check finds with nothing remembered but the listings."""
-    with _aside(target):
+    with _unrecorded(target):
         return await find(target, requirement, check)
 
 
 @contextmanager
-def _aside(target: Target) -> Iterator[None]:
+def _unrecorded(target: Target) -> Iterator[None]:
     """In this block, each request is sent anew, and no later check sees its exchange."""
     seen = len(target.exchanges)
     try:

@@ -84,10 +84,10 @@ def reads(skill: str, chosen: Chosen, otherwise: Callable[[dict[str, Any]], Memb
         members = otherwise({name: payload.pop(name) for name in list(payload) if name != "type"})
         payload.update(members)
 
-    return changes_calls(_of(skill, chosen), lambda call: call.with_payload(change))
+    return changes_calls(_requests_of_skill(skill, chosen), lambda call: call.with_payload(change))
 
 
-def _of(skill: str, chosen: Chosen) -> When:
+def _requests_of_skill(skill: str, chosen: Chosen) -> When:
     """The chosen requests of a skill."""
     return lambda call: (members := members_of(call, skill)) is not None and chosen(members)
 
@@ -109,7 +109,7 @@ def refuses(skill: str, chosen: Chosen) -> Breaking:
 
 def changes(skill: str, chosen: Chosen, change: Change) -> Breaking:
     """An agent that changes the `data` of its responses to chosen requests of a skill."""
-    return changes_answers(_of(skill, chosen), lambda answer: answer.with_data(change))
+    return changes_answers(_requests_of_skill(skill, chosen), lambda answer: answer.with_data(change))
 
 
 def anything(_: Members) -> bool:

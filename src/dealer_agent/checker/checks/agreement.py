@@ -111,18 +111,18 @@ Filters = dict[str, Any]
 Spelling = Callable[[Target], Awaitable[tuple[Filters, Filters]]]
 
 
-async def _repeated(target: Target) -> tuple[Filters, Filters]:
+async def _value_twice(target: Target) -> tuple[Filters, Filters]:
     word = await word_of(target, "make")
     return {"make": [word]}, {"make": [word, word]}
 
 
-async def _turned(target: Target) -> tuple[Filters, Filters]:
+async def _values_reversed(target: Target) -> tuple[Filters, Filters]:
     counts = Counter(str(each["make"]) for each in await target.having("make"))
     words = sorted(counts, key=lambda word: (counts[word], word))[:3]
     return {"make": words}, {"make": words[::-1]}
 
 
-async def _turned_words(target: Target) -> tuple[Filters, Filters]:
+async def _words_reversed(target: Target) -> tuple[Filters, Filters]:
     make = await one_word(target, "make")
     bodies = sorted({str(each["body"]) for each in await target.having("body") if each.get("make") == make})
     body = skip_unless(
@@ -138,9 +138,9 @@ async def _spaces(target: Target) -> tuple[Filters, Filters]:
 
 @check_each(
     {
-        "filter.repeated-value": _repeated,
-        "filters.order": _turned,
-        "query.word-order": _turned_words,
+        "filter.repeated-value": _value_twice,
+        "filters.order": _values_reversed,
+        "query.word-order": _words_reversed,
         "query.spaces": _spaces,
     }
 )

@@ -89,7 +89,7 @@ async def _strangers_submit(target: Target) -> list[Exchange]:
     return skip_unless(await _of_strangers(target, "lead.submit", **members), "The card requires no token for leads.")
 
 
-async def _with(target: Target, authorization: str, skill_id: str | None = None) -> Exchange:
+async def _with_authorization(target: Target, authorization: str, skill_id: str | None = None) -> Exchange:
     """The exchange of a request with this header, of a skill that needs a token if none is named."""
     return await _without_token(target, skill_id or await _guarded_skill(target), ("Authorization", authorization))
 
@@ -98,7 +98,7 @@ async def _wrong_tokens(target: Target) -> list[Exchange]:
     """The exchanges with wrong tokens: one of nobody, and the token of the run with and without a last character."""
     await _refused_without(target)
     near = [f"{target.token}x", target.token[:-1], target.token.swapcase()] if target.token else []
-    return [await _with(target, f"Bearer {each}") for each in (WRONG_TOKEN, *near)]
+    return [await _with_authorization(target, f"Bearer {each}") for each in (WRONG_TOKEN, *near)]
 
 
 async def _unauthorized(target: Target) -> list[Exchange]:
@@ -111,7 +111,7 @@ def _sending(authorization: str) -> Request:
 
     async def send(target: Target) -> Exchange:
         await _refused_without(target)
-        return await _with(target, authorization)
+        return await _with_authorization(target, authorization)
 
     return send
 
@@ -143,14 +143,14 @@ async def _(target: Target) -> None:
     """
     for skill_id in (each for each in READING_SKILLS if each in target.card.skills):
         if (await _without_token(target, skill_id)).status != UNAUTHORIZED:
-            expect_status(await _with(target, f"Bearer {WRONG_TOKEN}", skill_id), UNAUTHORIZED)
+            expect_status(await _with_authorization(target, f"Bearer {WRONG_TOKEN}", skill_id), UNAUTHORIZED)
             return
     raise Skipped("No reading skill answers without a token.")
 
 
 @check("authentication.token-not-repeated", last=True)
 async def _(target: Target) -> None:
-    await _with(target, f"Bearer {WRONG_TOKEN}", target.reading_skills()[0])
+    await _with_authorization(target, f"Bearer {WRONG_TOKEN}", target.reading_skills()[0])
     for exchange in target.posted:
         token = next((value for name, value in exchange.sent if name == "authorization"), "").removeprefix("Bearer ")
         text = exchange.body.decode("utf-8", "replace") + "".join(value for _, value in exchange.headers)
@@ -176,7 +176,7 @@ async def _(target: Target) -> None:
 @check("authentication.scheme-case")
 async def _(target: Target) -> None:
     skip_unless(target.token, "The run has no token. Give one with --token.")
-    exchange = await _with(target, f"bearer {target.token}")
+    exchange = await _with_authorization(target, f"bearer {target.token}")
     expect(not exchange.is_refusal, "The scheme in lower case is refused.", exchange)
 
 
@@ -185,7 +185,7 @@ async def _(target: Target) -> None:
 
 async def _challenged(target: Target) -> Exchange:
     """The refusal of a wrong token. Skips the check if it names no metadata."""
-    exchange = await _with(target, f"Bearer {WRONG_TOKEN}", target.reading_skills()[0])
+    exchange = await _with_authorization(target, f"Bearer {WRONG_TOKEN}", target.reading_skills()[0])
     skip_unless(_metadata_url(exchange), "No WWW-Authenticate names `resource_metadata`.")
     return exchange
 

@@ -304,7 +304,7 @@ async def _(target: Target) -> None:
     """
     for each in _interfaces(target.card):
         if _is_known(each):
-            exchange = await _greet(target, each)
+            exchange = await _post_message(target, each)
             answers = isinstance(exchange.json, dict) and exchange.status not in (404, 405)
             words = f"{exchange.url} answers a message with HTTP {exchange.status}."
             expect(answers or exchange.status == UNAUTHORIZED, words, exchange)
@@ -315,7 +315,7 @@ def _is_known(entry: Entry) -> bool:
     return entry.get("protocolBinding") in ("JSONRPC", "HTTP+JSON") and forms.url(entry.get("url"))
 
 
-async def _greet(target: Target, entry: Entry, path: str = "", **members: str) -> Exchange:
+async def _post_message(target: Target, entry: Entry, path: str = "", **members: str) -> Exchange:
     """The exchange of a message that is posted to an interface, with other members, or below a path of its URL."""
     message = target.message(target.payload(target.reading_skills()[0])) | members
     url, is_rpc = f"{entry['url'].rstrip('/')}{path}", entry["protocolBinding"] == "JSONRPC"
@@ -330,9 +330,9 @@ async def _(target: Target) -> None:
     named = [each for each in _interfaces(target.card) if _is_known(each) and forms.name(each.get("tenant"))]
     for each in skip_unless(named, "No interface names a tenant."):
         tenant = each["tenant"]
-        exchange = await _greet(target, each, tenant=tenant)
+        exchange = await _post_message(target, each, tenant=tenant)
         if exchange.is_refusal and each["protocolBinding"] == "HTTP+JSON":
-            exchange = await _greet(target, each, f"/{tenant}", tenant=tenant)
+            exchange = await _post_message(target, each, f"/{tenant}", tenant=tenant)
         good = is_answered(exchange) or exchange.status == UNAUTHORIZED
         expect(good, f"A message with the tenant {tenant!r} of the card is refused.", exchange)
 

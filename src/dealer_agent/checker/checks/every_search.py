@@ -27,7 +27,7 @@ POPULAR = ("make", "condition", "price_max", "year_min")
 _FIRST = {"skip": 0, "limit": PAGE}
 
 
-async def _judged(target: Target, members: Mapping[str, Any]) -> Answered:
+async def _search_known_stock(target: Target, members: Mapping[str, Any]) -> Answered:
     """The answer to a search of which the stock is known."""
     await target.some_listings()
     return Answered(members, await search(target, **members), target.stock)
@@ -35,7 +35,7 @@ async def _judged(target: Target, members: Mapping[str, Any]) -> Answered:
 
 async def _expect(target: Target, members: Mapping[str, Any], *rules: str) -> Answered:
     """Raises Failed unless the answer to a search fulfils these rules."""
-    answered = await _judged(target, members)
+    answered = await _search_known_stock(target, members)
     for each in rules:
         conclude(RULES[each](answered))
     return answered
@@ -106,7 +106,7 @@ def _names(target: Target) -> list[str]:
     return [name for name, member in named.items() if member not in target.revision.unsearchable]
 
 
-def _decisive(listings: list[Listing], names: list[str]) -> Iterator[Filters]:
+def _filter_pairs(listings: list[Listing], names: list[str]) -> Iterator[Filters]:
     """Pairs of filters, of which each leaves out vehicles that the other finds."""
     pairs_of: dict[str, list[tuple[Filters, set[int], set[int]]]] = {}
     for name in names:
@@ -133,7 +133,7 @@ def _decisive(listings: list[Listing], names: list[str]) -> Iterator[Filters]:
             yield chosen[1]
 
 
-def _telling(listings: list[Listing], name: str) -> list[Filters]:
+def _most_selective_filter(listings: list[Listing], name: str) -> list[Filters]:
     """At most one filter of a name: if possible one that certainly excludes a listing."""
     words = _candidates(listings, name, 6)[::-1]
     words.sort(key=lambda filters: not any(matcher(filters)(each) is False for each in listings))
@@ -144,7 +144,7 @@ def _telling(listings: list[Listing], name: str) -> list[Filters]:
 async def _(target: Target) -> None:
     """Pairs of filters are used that are decisive: each of the two excludes vehicles that the other finds."""
     listings = (await target.some_listings())[:MOST_COMPARED]
-    for filters in skip_unless([*_decisive(listings, _names(target))], "No two filters are decisive together."):
+    for filters in skip_unless([*_filter_pairs(listings, _names(target))], "No two filters are decisive together."):
         await _expect(
             target, {"filters": filters, "pagination": _FIRST}, "filters.everywhere", "search.total-everywhere"
         )
@@ -158,7 +158,7 @@ async def _(target: Target) -> None:
     listings = (await target.some_listings())[:MOST_COMPARED]
     sorts = cycle([{"field": field, "order": order} for order in ORDERS for field in SORTS])
     for name in _names(target):
-        for filters in _telling(listings, name):
+        for filters in _most_selective_filter(listings, name):
             for place, more in (
                 (
                     target,
@@ -182,7 +182,7 @@ async def _(target: Target) -> None:
         alone = (await search(target, filters={"query": query}, pagination=_FIRST)).total or 0
     of_make = [each for each in listings if each.get("make") == query]
     for name in _names(target):
-        for filters in _telling(of_make, name) if name != "make" else []:
+        for filters in _most_selective_filter(of_make, name) if name != "make" else []:
             members = {"filters": {"query": query, **filters}, "pagination": _FIRST}
             answered = await _expect(target, members, "filters.everywhere")
             least = sum(matcher(filters)(each) is True for each in of_make)

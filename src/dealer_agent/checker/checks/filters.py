@@ -169,7 +169,7 @@ async def _two_lists(target: Target) -> Case:
 async def _list_and_range(target: Target) -> Case:
     condition = await word_of(target, "condition", 10**9)
     listings = [each for each in await target.listings() if each.get("condition") == condition]
-    prices = skip_unless(sorted(numbers(listings, "price")), "No listing of a condition has a price.")
+    prices = skip_unless(sorted(numbers(listings, "price")), "No listing with a condition has a price.")
     return _all_of({"condition": [condition], "price_max": int(prices[len(prices) // 2])})
 
 

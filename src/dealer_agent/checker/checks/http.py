@@ -14,7 +14,7 @@ SKILL = "dealer.information"
 ORIGIN = "https://check.example"
 
 
-def _with(name: str, value: str) -> Request:
+def _with_header(name: str, value: str) -> Request:
     return asking(SKILL, headers={name: value})
 
 
@@ -54,7 +54,7 @@ def _posting(body: bytes) -> Request:
     return lambda target: target.post(body)
 
 
-def _to(suffix: str, *, of: Callable[[Interface], str] = attrgetter("endpoint")) -> Request:
+def _posting_to(suffix: str, *, of: Callable[[Interface], str] = attrgetter("endpoint")) -> Request:
     """A valid request to the endpoint, or another URL of the interface, with this suffix."""
 
     async def send(target: Target) -> Exchange:
@@ -65,7 +65,7 @@ def _to(suffix: str, *, of: Callable[[Interface], str] = attrgetter("endpoint"))
 
 
 async def _accepting_anything(target: Target) -> list[Exchange]:
-    return [await _with("Accept", each)(target) for each in ("", "*/*")]
+    return [await _with_header("Accept", each)(target) for each in ("", "*/*")]
 
 
 _IS_INVALID = (status(422), code("SCHEMA_VALIDATION_FAILED"))
@@ -73,23 +73,23 @@ _IS_INVALID = (status(422), code("SCHEMA_VALIDATION_FAILED"))
 
 judge_each(
     {
-        "http.content-type-charset": (_with("Content-Type", "application/json; charset=utf-8"), answered),
-        "http.content-type-case": (_with("Content-Type", "Application/JSON"), answered),
+        "http.content-type-charset": (_with_header("Content-Type", "application/json; charset=utf-8"), answered),
+        "http.content-type-case": (_with_header("Content-Type", "Application/JSON"), answered),
         "http.content-type-a2a": (
-            _with("Content-Type", "application/a2a+json"),
+            _with_header("Content-Type", "application/a2a+json"),
             answered,
             _type("application/a2a+json"),
         ),
         "http.unknown-accept": (_accepting_anything, answered),
-        "http.query-ignored": (_to("?utm_source=check"), answered),
-        "http.trailing-slash": (_to("/"), answered),
+        "http.query-ignored": (_posting_to("?utm_source=check"), answered),
+        "http.trailing-slash": (_posting_to("/"), answered),
         # A form could be sent by any page.
-        "http.content-type-other": (_with("Content-Type", "text/plain"), status(415)),
-        "http.content-type-missing": (_with("Content-Type", ""), status(415)),
+        "http.content-type-other": (_with_header("Content-Type", "text/plain"), status(415)),
+        "http.content-type-missing": (_with_header("Content-Type", ""), status(415)),
         "http.method-not-allowed": (_get, status(405)),
         "http.allow": (_get, _allows_post),
         "http.cross-origin": (
-            _with("Origin", ORIGIN),
+            _with_header("Origin", ORIGIN),
             header("Access-Control-Allow-Origin", lambda value: value in ("*", ORIGIN)),
         ),
         "http.preflight": (
@@ -99,7 +99,7 @@ judge_each(
             header("Access-Control-Allow-Headers", lambda value: "content-type" in value.lower() or value == "*"),
             header("Access-Control-Allow-Origin", bool),
         ),
-        "http.unknown-path": (_to("/check-no-such-path", of=attrgetter("url")), status(404), number(404)),
+        "http.unknown-path": (_posting_to("/check-no-such-path", of=attrgetter("url")), status(404), number(404)),
         "http.not-json": (_posting(b'{"message": '), *_IS_INVALID),
         "http.empty-body": (_posting(b""), *_IS_INVALID),
         "http.not-an-object": (_posting(b'["message"]'), *_IS_INVALID),
@@ -160,7 +160,7 @@ async def _(target: Target) -> None:
 
 @check("http.no-credentials")
 async def _(target: Target) -> None:
-    for exchange in (await _preflight(target), await _with("Origin", ORIGIN)(target)):
+    for exchange in (await _preflight(target), await _with_header("Origin", ORIGIN)(target)):
         conclude(header("Access-Control-Allow-Credentials", lambda value: value.lower() != "true")(exchange), exchange)
 
 
@@ -172,7 +172,7 @@ def _named(exchange: Exchange) -> list[str]:
 @check("http.extensions-echo")
 async def _(target: Target) -> None:
     uris = skip_unless([each["uri"] for each in target.card.extensions], "The card names no extension.")
-    exchange = await _with("A2A-Extensions", uris[0])(target)
+    exchange = await _with_header("A2A-Extensions", uris[0])(target)
     expect(uris[0] in _named(exchange), f"A2A-Extensions is {exchange.header('a2a-extensions')!r}.", exchange)
 
 
@@ -181,6 +181,6 @@ async def _(target: Target) -> None:
     unknown = "https://check.example/extensions/unknown"
     # The extension that a revision requires is named beside it.
     named = [each["uri"] for each in target.card.extensions if target.revision.needs_version_header]
-    exchange = await _with("A2A-Extensions", ", ".join([*named, unknown]))(target)
+    exchange = await _with_header("A2A-Extensions", ", ".join([*named, unknown]))(target)
     answered(exchange)
     expect(unknown not in _named(exchange), "The unknown extension is repeated.", exchange)

@@ -96,7 +96,7 @@ async def _weeks(target: Target) -> list[dict[str, Any]]:
     )
 
 
-def _knows(*names: str) -> Judgement:
+def _has_only_members(*names: str) -> Judgement:
     return lambda node: node.keys() <= {*names} or f"The member {min(node.keys() - {*names})} is unknown."
 
 
@@ -126,15 +126,15 @@ judge_each(
             _dealer,
             has("rooftops", lambda found: bool(found) and forms.array_of(forms.an_object)(found)),
         ),
-        "information.known-members": (_dealer, _knows("name", "welcome_message", "rooftops")),
+        "information.known-members": (_dealer, _has_only_members("name", "welcome_message", "rooftops")),
         "information.rooftop-name": (_rooftops, has("name", forms.name)),
-        "information.known-rooftop-members": (_rooftops, _knows("name", *ROOFTOP_MEMBERS)),
+        "information.known-rooftop-members": (_rooftops, _has_only_members("name", *ROOFTOP_MEMBERS)),
         "information.fees-unknown": (
             _rooftops,
-            lambda each: "fees" not in each or "A rooftop has fees, which are unknown here.",
+            lambda each: "fees" not in each or "A rooftop has fees, which this version does not know.",
         ),
         "information.no-null": (_all, _has_no_null),
-        "information.days": (_weeks, _knows(*_DAYS)),
+        "information.days": (_weeks, _has_only_members(*_DAYS)),
         "information.hours": (_weeks, _has_hours),
     }
 )

@@ -45,7 +45,7 @@ async def _answers(target: Target) -> list[Exchange]:
     return [each for each in target.posted if isinstance(each.json, dict) and each.status < 400]
 
 
-def _only(*names: str) -> Judgement:
+def _has_only_members(*names: str) -> Judgement:
     """The members of an object are among these."""
     return lambda node: node.keys() <= {*names} or f"There are the members {', '.join(sorted(node.keys() - {*names}))}."
 
@@ -58,7 +58,7 @@ each_of(
             len(exchange.json.keys() & {"result", "error"}) == 1
             or "The response has neither or both of result and error."
         ),
-        "json-rpc.members": lambda exchange: _only("jsonrpc", "id", "result", "error")(exchange.json),
+        "json-rpc.members": lambda exchange: _has_only_members("jsonrpc", "id", "result", "error")(exchange.json),
         "json-rpc.id-present": lambda exchange: "id" in exchange.json or "The response has no id.",
     },
     last=True,
@@ -96,7 +96,7 @@ judge_each(
             _error_of_a_skill,
             _error(has("code", lambda value: isinstance(value, int) and not isinstance(value, bool))),
             _error(has("message", forms.name)),
-            _error(_only("code", "message", "data")),
+            _error(_has_only_members("code", "message", "data")),
         ),
         "json-rpc.http-status": (_error_of_a_skill, refused, status(200)),
     }

@@ -267,7 +267,7 @@ Pair = tuple[Lead, Lead]
 """The messages of two responses, with their `data`."""
 
 
-async def _pair(target: Target, again: Lead, *, message_id: str | None = None) -> Pair:
+async def _lead_and_retry(target: Target, again: Lead, *, message_id: str | None = None) -> Pair:
     """The responses to the lead with a key and to another request with this key."""
     exchanges = (await accepted_first(target), await submit(target, again, message_id=message_id))
     first, second = ({**message_of(each), "data": data_of(each)} for each in exchanges)
@@ -276,7 +276,7 @@ async def _pair(target: Target, again: Lead, *, message_id: str | None = None) -
 
 async def _sent_again(target: Target) -> Pair:
     message_id = f"{target.message(keyed(target))['message']['messageId']}-retry"
-    return await _pair(target, keyed(target), message_id=message_id)
+    return await _lead_and_retry(target, keyed(target), message_id=message_id)
 
 
 async def _retry(target: Target) -> Pair:
@@ -286,7 +286,7 @@ async def _retry(target: Target) -> Pair:
 
 
 async def _submitted_later(target: Target) -> Pair:
-    return await _pair(target, keyed(target) | {"submitted_at": time_at(target, -1, hours=2)})
+    return await _lead_and_retry(target, keyed(target) | {"submitted_at": time_at(target, -1, hours=2)})
 
 
 def _same(path: str, *, differs: bool = False) -> Judgement:

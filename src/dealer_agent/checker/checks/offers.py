@@ -43,11 +43,11 @@ async def _quote(target: Target) -> Json:
     """A quote. Skips the check if there is none: another check fails for that."""
     with skip_if_failed():
         quote, _ = await _quoted(target)
-    skip_unless(not _wrong(quote, _MEMBERS), "The quote does not have all members.")
+    skip_unless(not _wrong_members(quote, _MEMBERS), "The quote does not have all members.")
     return quote
 
 
-def _wrong(document: Mapping[str, Any], members: Mapping[str, Any]) -> list[str]:
+def _wrong_members(document: Mapping[str, Any], members: Mapping[str, Any]) -> list[str]:
     """The members that are absent, or of a wrong type. A boolean is not a number."""
     return [
         name
@@ -59,8 +59,8 @@ def _wrong(document: Mapping[str, Any], members: Mapping[str, Any]) -> list[str]
 @check("offers.quote-members")
 async def _(target: Target) -> None:
     quote, exchange = await _quoted(target)
-    wrong = _wrong(quote, _MEMBERS)
-    expect(not wrong, f"The quote has no right {', '.join(wrong)}.", exchange)
+    wrong = _wrong_members(quote, _MEMBERS)
+    expect(not wrong, f"Members of the quote are absent or malformed: {', '.join(wrong)}.", exchange)
 
 
 @check("offers.quote-lines")
@@ -69,14 +69,20 @@ async def _(target: Target) -> None:
     lines = dicts(quote["lines"])
     expect(lines and len(lines) == len(quote["lines"]), "The quote has no lines, or some that are not objects.")
     for line in lines:
-        expect(not _wrong(line, _LINE), f"A line has no right {', '.join(_wrong(line, _LINE))}.")
+        expect(
+            not _wrong_members(line, _LINE),
+            f"Members of a line are absent or malformed: {', '.join(_wrong_members(line, _LINE))}.",
+        )
 
 
 async def _whole_quote(target: Target) -> Json:
     """A quote with right lines."""
     quote = await _quote(target)
     lines = dicts(quote["lines"])
-    skip_unless(lines and not any(_wrong(line, _LINE) for line in lines), "The lines of the quote are not right.")
+    skip_unless(
+        lines and not any(_wrong_members(line, _LINE) for line in lines),
+        "The lines of the quote are wrong. Another check reports that.",
+    )
     return quote
 
 
@@ -180,7 +186,8 @@ async def _(target: Target) -> None:
         if page.get("more") is not True:
             break
     expect(
-        all(each.get("change") == "added" for each in listed), "A page of the whole stock has other changes than added."
+        all(each.get("change") == "added" for each in listed),
+        "A page of the whole stock has changes of another kind than `added`.",
     )
     ids = [str(each.get("vehicle_id")) for each in listed]
     missing, twice = wanted - set(ids), len(ids) - len(set(ids))

@@ -150,7 +150,7 @@ UNKNOWN_VERSION, WRONG_VERSION = "99.0", -32009
 UNKNOWN_EXTENSION = "https://extension.example/never-published/v7"
 
 
-def _with(name: str, value: str) -> Request:
+def _with_header(name: str, value: str) -> Request:
     """A request that every agent can answer, with this header."""
     return lambda target: target.send(target.payload(target.reading_skills()[0]), with_headers({name: value}))
 
@@ -182,25 +182,25 @@ def _has_reason(exchange: Exchange) -> bool | str:
 
 def _repeats_nothing(exchange: Exchange) -> bool | str:
     named = [uri.strip() for value in exchange.all_headers(EXTENSIONS) for uri in value.split(",")]
-    return UNKNOWN_EXTENSION not in named or "The response names an extension that it cannot know."
+    return UNKNOWN_EXTENSION not in named or "The response names an extension that the agent cannot know."
 
 
 judge_each(
     {
-        "versions.current": (_with(VERSION, A2A_VERSION), _is_not_refused_for_its_version),
-        "versions.absent": (_with(VERSION, ""), _is_answered),
-        "versions.absent-published": (_with(VERSION, ""), _is_answered),
-        "versions.later-minor": (_with(VERSION, "1.7"), _is_answered),
-        "versions.patch": (_with(VERSION, "1.0.1"), _is_answered),
-        "versions.unknown": (_with(VERSION, UNKNOWN_VERSION), refused),
-        "versions.legacy": (_with(VERSION, "0.3"), refused),
-        "versions.absent-next": (_with(VERSION, ""), number(-32009)),
-        "versions.extension-absent-next": (_with(EXTENSIONS, ""), number(-32008)),
-        "versions.unknown-status": (_with(VERSION, UNKNOWN_VERSION), if_refused(status(400))),
-        "versions.unknown-number": (_with(VERSION, UNKNOWN_VERSION), if_refused(number(-32009))),
-        "versions.unknown-reason": (_with(VERSION, UNKNOWN_VERSION), if_refused(_has_reason)),
+        "versions.current": (_with_header(VERSION, A2A_VERSION), _is_not_refused_for_its_version),
+        "versions.absent": (_with_header(VERSION, ""), _is_answered),
+        "versions.absent-published": (_with_header(VERSION, ""), _is_answered),
+        "versions.later-minor": (_with_header(VERSION, "1.7"), _is_answered),
+        "versions.patch": (_with_header(VERSION, "1.0.1"), _is_answered),
+        "versions.unknown": (_with_header(VERSION, UNKNOWN_VERSION), refused),
+        "versions.legacy": (_with_header(VERSION, "0.3"), refused),
+        "versions.absent-next": (_with_header(VERSION, ""), number(-32009)),
+        "versions.extension-absent-next": (_with_header(EXTENSIONS, ""), number(-32008)),
+        "versions.unknown-status": (_with_header(VERSION, UNKNOWN_VERSION), if_refused(status(400))),
+        "versions.unknown-number": (_with_header(VERSION, UNKNOWN_VERSION), if_refused(number(-32009))),
+        "versions.unknown-reason": (_with_header(VERSION, UNKNOWN_VERSION), if_refused(_has_reason)),
         "versions.query": (_with_query(UNKNOWN_VERSION), refused),
         "versions.query-current": (_with_query("1.0"), _is_answered),
-        "versions.extension-unknown-echo": (_with(EXTENSIONS, UNKNOWN_EXTENSION), _repeats_nothing),
+        "versions.extension-unknown-echo": (_with_header(EXTENSIONS, UNKNOWN_EXTENSION), _repeats_nothing),
     }
 )

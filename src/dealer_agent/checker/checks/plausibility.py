@@ -61,7 +61,7 @@ async def _(target: Target) -> None:
                 return
             times += [now.timestamp()] if moments else []
     lasted = max(times, default=0) - min(times, default=0)
-    expect(lasted <= LONGEST_IMPORT, "`updated_at` of each listing is the time of each response.")
+    expect(lasted <= LONGEST_IMPORT, "`updated_at` of each listing is the time of its response.")
 
 
 def _named(node: Any, part: str) -> Iterator[tuple[str, Any]]:

@@ -19,7 +19,7 @@ from dealer_agent.checker.visit_times import Span, is_open
 NEWCOMER = "newcomer"
 
 
-async def _wanted(target: Target) -> Lead:
+async def _vehicle_of_two_customers(target: Target) -> Lead:
     """The listing that two customers want; empty if no listing has a VIN."""
     with suppress(Skipped):
         return await a_vehicle(target, NEWCOMER)
@@ -32,12 +32,12 @@ def _leads_for(target: Target, person: str, vehicle: Lead) -> list[Lead]:
     return [plain | {"vehicle_of_interest": {"vin": vehicle["vin"]}}, plain] if vehicle else [plain]
 
 
-async def _newcomer(target: Target) -> tuple[Lead, str]:
+async def _lead_of_new_customer(target: Target) -> tuple[Lead, str]:
     """The response to the only lead of a customer, for a vehicle if there is one, and the rooftop of the vehicle.
 
     If the dealer accepts only a lead without the vehicle, there is no rooftop.
     """
-    vehicle = await _wanted(target)
+    vehicle = await _vehicle_of_two_customers(target)
     exchange = await accepted_or_skip(target, *_leads_for(target, NEWCOMER, vehicle))
     is_for_vehicle = any(at(part, "data.vehicle_of_interest") for part in _parts(exchange))
     return data_of(exchange), str(vehicle.get("rooftop", "")) if is_for_vehicle else ""
@@ -45,15 +45,17 @@ async def _newcomer(target: Target) -> tuple[Lead, str]:
 
 @check("leads.first-is-new")
 async def _(target: Target) -> None:
-    response, _ = await _newcomer(target)
+    response, _ = await _lead_of_new_customer(target)
     expect(response.get("status") != "duplicate", "The first lead of a customer is called a duplicate.")
 
 
 @check("leads.two-customers")
 async def _(target: Target) -> None:
     """Both want the same vehicle, if there is one."""
-    first, _ = await _newcomer(target)
-    exchange = await accepted_or_skip(target, *_leads_for(target, "second buyer", await _wanted(target)))
+    first, _ = await _lead_of_new_customer(target)
+    exchange = await accepted_or_skip(
+        target, *_leads_for(target, "second buyer", await _vehicle_of_two_customers(target))
+    )
     second = data_of(exchange)
     expect(second.get("status") != "duplicate", "The lead of another customer is called a duplicate.", exchange)
     skip_unless(first.get("lead_id") and second.get("lead_id"), "A response has no `lead_id`.")
@@ -63,7 +65,7 @@ async def _(target: Target) -> None:
 @check("leads.reply-dealer-known")
 async def _(target: Target) -> None:
     """The lead names a vehicle, so the response may name the rooftop of the vehicle in place of the dealer."""
-    response, rooftop = await _newcomer(target)
+    response, rooftop = await _lead_of_new_customer(target)
     with skip_if_failed():
         information = await target.ask("dealer.information")
     name = str(skip_unless(at(response, "dealer.name"), "The response names no dealer."))
@@ -180,7 +182,7 @@ def _has_ids_of_its_own(exchange: Exchange) -> bool | str:
     data = data_of(exchange)
     ids = f"{data.get('lead_id')} {at(data, 'appointment.appointment_id')}".casefold()
     named = [name for name in ("email", "phone") if (text := str(at(customer, name) or "").casefold()) and text in ids]
-    return not named or f"An id of the response has `{named[0]}` of the customer in it."
+    return not named or f"An id of the response contains the customer's `{named[0]}`."
 
 
 def _parts(exchange: Exchange) -> list[dict[str, Any]]:
@@ -209,4 +211,4 @@ async def _(target: Target) -> None:
         # A refusal may have an example of a telephone number.
         possible = secrets if is_answered(exchange) else {each for each in secrets if b"@" in each}
         told = next((each for each in possible if each in exchange.body and each not in exchange.request_body), None)
-        expect(told is None, f"An answer to another request has {told!r}, which a customer sent.", exchange)
+        expect(told is None, f"The response to another request contains {told!r}, which a customer sent.", exchange)

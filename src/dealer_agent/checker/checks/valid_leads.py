@@ -121,7 +121,7 @@ async def _(target: Target, row: LeadValue) -> None:
         return
     exchange = await submit(place, _valid(target, row))
     if not is_answered(exchange):
-        skip_unless(exchange.status != 413, "The dealer takes no lead of this size.")
+        skip_unless(exchange.status != 413, "The dealer does not accept a lead of this size.")
         refused = refusal_of(exchange)
         # What else a lead must have, and whether the dealer has the vehicle or the time, is not about the value.
         skip_unless(refused.code not in OF_OTHERS, f"The lead is refused for another reason: {refused.code}.")

@@ -34,7 +34,7 @@ MOST_SPREAD = 24
 """How many details are compared with the search: of vehicles of different kinds, and spread over the stock."""
 
 
-async def _one(target: Target, member: str) -> Listing:
+async def _unique_listing(target: Target, member: str) -> Listing:
     """A listing with a member whose value no other listing has, an available one if there is one."""
     listings = await identified(target, member)
     values = [each[member] for each in listings]
@@ -46,7 +46,7 @@ async def _one(target: Target, member: str) -> Listing:
 
 
 async def _listing_and_detail(target: Target) -> tuple[Listing, Listing]:
-    listing = await _one(target, "vin")
+    listing = await _unique_listing(target, "vin")
     return listing, await target.ask(_SKILL, vin=listing["vin"])
 
 
@@ -60,7 +60,7 @@ async def _listing_and_detail(target: Target) -> tuple[Listing, Listing]:
     }
 )
 async def _(target: Target, member: str, members: Callable[[Listing], Listing]) -> None:
-    listing = await _one(target, member)
+    listing = await _unique_listing(target, member)
     value = (await target.ask(_SKILL, **members(listing))).get(member)
     expect(value == listing[member], f"The response has {member} {value!r}.")
 
@@ -68,13 +68,13 @@ async def _(target: Target, member: str, members: Callable[[Listing], Listing]) 
 @check_each({"strict.vehicle-unknown-member": {"colour_of_seats": "red"}, "strict.vehicle-zip-type": {"zip": 37203}})
 async def _(target: Target, members: Listing) -> None:
     # An unknown VIN would be refused with and without the wrong member.
-    listing = await _one(target, "vin")
+    listing = await _unique_listing(target, "vin")
     exchange = await asking(_SKILL, vin=listing["vin"], **members)(target)
     conclude(rejected(exchange), exchange)
 
 
 async def _with_unknown_zip(target: Target) -> Exchange:
-    return await target.send(target.payload(_SKILL, vin=(await _one(target, "vin"))["vin"], zip=_ZIP))
+    return await target.send(target.payload(_SKILL, vin=(await _unique_listing(target, "vin"))["vin"], zip=_ZIP))
 
 
 judge_each(
@@ -91,11 +91,11 @@ judge_each(
 )
 
 
-async def _different(target: Target) -> list[Listing]:
+async def _varied_listings(target: Target) -> list[Listing]:
     """Available listings with a VIN of their own: the first, one of each kind, some of the whole stock, the last."""
     vins = Counter(each["vin"] for each in await identified(target, "vin"))
     listings = [each for each in await identified(target, "vin") if each.get("status") == "available"]
-    own = [await _one(target, "vin"), *(each for each in listings if vins[each["vin"]] == 1)]
+    own = [await _unique_listing(target, "vin"), *(each for each in listings if vins[each["vin"]] == 1)]
     conditions = {str(each.get("condition")): each for each in reversed(own)}
     names = ("condition", "rooftop", "vehicle_type", "fuel")
     kinds = {(each.get("price") is None, *(str(each.get(name)) for name in names)): each for each in reversed(own)}
@@ -125,21 +125,21 @@ def _differs(name: str, value: Any, other: Any) -> bool:
 
 @check("vehicle.by-vin")
 async def _(target: Target) -> None:
-    for listing in await _different(target):
+    for listing in await _varied_listings(target):
         vin = (await target.ask(_SKILL, vin=listing["vin"])).get("vin")
         expect(vin == listing["vin"], f"The response to the VIN {listing['vin']} has the VIN {vin!r:.100}.")
 
 
 @check("vehicle.same-listing")
 async def _(target: Target) -> None:
-    for listing in await _different(target):
+    for listing in await _varied_listings(target):
         wrong = _difference(listing, await target.ask(_SKILL, vin=listing["vin"]))
         expect(wrong is None, str(wrong))
 
 
 @check("vehicle.essential")
 async def _(target: Target) -> None:
-    for listing in await _different(target):
+    for listing in await _varied_listings(target):
         detail = await target.ask(_SKILL, vin=listing["vin"])
         named = (*ESSENTIAL, *_RECORD)
         less = [each for each in named if listing.get(each) is not None and detail.get(each) is None]
@@ -148,7 +148,7 @@ async def _(target: Target) -> None:
 
 @check("vehicle.member-forms")
 async def _(target: Target) -> None:
-    for listing in await _different(target):
+    for listing in await _varied_listings(target):
         detail = await target.ask(_SKILL, vin=listing["vin"])
         for name in _RECORD:
             form, words = MEMBERS[name]
@@ -171,7 +171,7 @@ async def _(target: Target) -> None:
 
 @check("vehicle.same-by-identifier")
 async def _(target: Target) -> None:
-    for listing in (await _different(target))[:: MOST_SPREAD // 4]:
+    for listing in (await _varied_listings(target))[:: MOST_SPREAD // 4]:
         for member in ("stock", "vehicle_id"):
             values = [each.get(member) for each in await target.listings()]
             if not forms.name(listing.get(member)) or values.count(listing[member]) > 1:
@@ -199,7 +199,7 @@ async def _(target: Target, status: str) -> None:
 @check("vehicle.vin-first")
 async def _(target: Target) -> None:
     """The VIN of one vehicle is asked for with the stock number of another."""
-    first = await _one(target, "vin")
+    first = await _unique_listing(target, "vin")
     stocks = [each["stock"] for each in await identified(target, "stock") if key_of(each) != key_of(first)]
     others = [stock for stock in stocks if stock != first.get("stock")]
     detail = await target.ask(
@@ -212,7 +212,7 @@ async def _(target: Target) -> None:
 
 async def _with_zip(target: Target, vin: str = "") -> Listing:
     """The response to a request with a ZIP code. `vehicle.zip` fails if it is refused."""
-    wanted = vin or (await _one(target, "vin"))["vin"]
+    wanted = vin or (await _unique_listing(target, "vin"))["vin"]
     with skip_if_failed("There is no response with a ZIP code: "):
         return await target.ask(_SKILL, vin=wanted, zip=_ZIP)
 
@@ -235,7 +235,7 @@ judge_each(
 @check("vehicle.zip-same-vehicle")
 async def _(target: Target) -> None:
     """What a ZIP code changes is up to the dealer: a price, for example, or where the vehicle is picked up."""
-    listing, detail = await _one(target, "vin"), await _with_zip(target)
+    listing, detail = await _unique_listing(target, "vin"), await _with_zip(target)
     for name in (each for each in ESSENTIAL if each not in ("price", "rooftop") and listing.get(each) is not None):
         words = f"With a ZIP code, {name} of {listing['vin']} is {detail.get(name)!r:.100}, and not {listing[name]!r}."
         expect(detail.get(name) in (None, listing[name]), words)

@@ -157,7 +157,7 @@ answers(
 # Details and facets
 
 
-def _by(name: str) -> Chosen:
+def _requests_by(name: str) -> Chosen:
     """Requests that have this member alone."""
     return lambda members: set(members) == {name}
 
@@ -177,9 +177,11 @@ def _cheaper(listing: dict[str, Any]) -> None:
 
 broken("facets.numbers")(changes(FACETS, lambda _: True, _as_text))
 broken("facets.complete")(changes(FACETS, lambda _: True, lambda facets: facets.pop("trims")))
-broken("vehicle.essential")(changes(VEHICLE, _by("vin"), lambda listing: listing.pop("price", None)))
-broken("vehicle.same-by-identifier")(changes(VEHICLE, _by("stock"), _cheaper))
-broken("vehicle.member-forms")(changes(VEHICLE, _by("vin"), lambda listing: listing.update(updated_at="this morning")))
+broken("vehicle.essential")(changes(VEHICLE, _requests_by("vin"), lambda listing: listing.pop("price", None)))
+broken("vehicle.same-by-identifier")(changes(VEHICLE, _requests_by("stock"), _cheaper))
+broken("vehicle.member-forms")(
+    changes(VEHICLE, _requests_by("vin"), lambda listing: listing.update(updated_at="this morning"))
+)
 _number = itertools.count()
 broken("listing.vehicle-id-stable")(
     changes(

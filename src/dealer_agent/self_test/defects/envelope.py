@@ -41,7 +41,7 @@ def _payloads(change: Change, context: str | None = None) -> Breaking:
     return _replies(lambda message: change(message["parts"][0]["data"]), context)
 
 
-def _of(skill: str, change: Change) -> Breaking:
+def _changes_of_skill(skill: str, change: Change) -> Breaking:
     """Changes the response message of each success of a skill."""
 
     async def answer(call: Call, agent: Agent) -> AgentResponse:
@@ -96,22 +96,22 @@ async def repeats_the_message_id_in_facets(call: Call, agent: Agent) -> AgentRes
 
 
 broken("envelope.reply.media-type", name="envelope.reply.media-type.vehicle")(
-    _of(
+    _changes_of_skill(
         "inventory.vehicle",
         lambda message: message["parts"][0].update(mediaType="application/vnd.proto.vehicle-detail-request+json"),
     )
 )
 broken("envelope.reply.type", name="envelope.reply.type.search")(
-    _of("inventory.search", lambda message: message["parts"][0]["data"].pop("type"))
+    _changes_of_skill("inventory.search", lambda message: message["parts"][0]["data"].pop("type"))
 )
 broken("envelope.reply.one-part", name="envelope.reply.one-part.facets")(
-    _of("inventory.facets", lambda message: message["parts"].append(message["parts"][0]))
+    _changes_of_skill("inventory.facets", lambda message: message["parts"].append(message["parts"][0]))
 )
 broken("envelope.reply.no-kind", name="envelope.reply.no-kind.search")(
-    _of("inventory.search", lambda message: message["parts"][0].update(kind="data"))
+    _changes_of_skill("inventory.search", lambda message: message["parts"][0].update(kind="data"))
 )
 broken("envelope.reply.role", name="envelope.reply.role.vehicle")(
-    _of("inventory.vehicle", lambda message: message.update(role="agent"))
+    _changes_of_skill("inventory.vehicle", lambda message: message.update(role="agent"))
 )
 broken("envelope.reply.no-other-context")(
     _replies(lambda message: "contextId" in message and message.update(contextId="another"))

@@ -23,7 +23,7 @@ def _of_stock(call: Call) -> bool:
     return call.skill in (SEARCH, VEHICLE)
 
 
-def _one(requirement_id: str, change: Change, name: str = "") -> None:
+def _breaks_one_vehicle(requirement_id: str, change: Change, name: str = "") -> None:
     """Registers a defect of one vehicle, in all its responses."""
 
     def change_all(data: dict[str, Any]) -> None:
@@ -59,13 +59,15 @@ def _is_always_now(answer: AgentResponse) -> AgentResponse:
 
 
 answers("listing.updated-at-kept", _is_always_now, lambda call: call.skill == SEARCH)
-_one("listing.currency", lambda listing: listing.update(currency="CAD"))
-_one("listing.price-zero", lambda listing: listing.update(price=0))
-_one("listing.amount-zero", lambda listing: listing.update(list_price=0))
-_one("listing.no-blank", lambda listing: listing.update(engine=" "))
-_one("listing.no-blank", lambda listing: listing.update(engine="null"), "listing.no-blank.null")
-_one("listing.plain-text", lambda listing: listing.update(engine="2.0L Turbo &amp; Hybrid"))
-_one("listing.plain-text", lambda listing: listing.update(engine="<b>2.0L</b>"), "listing.plain-text.tag")
+_breaks_one_vehicle("listing.currency", lambda listing: listing.update(currency="CAD"))
+_breaks_one_vehicle("listing.price-zero", lambda listing: listing.update(price=0))
+_breaks_one_vehicle("listing.amount-zero", lambda listing: listing.update(list_price=0))
+_breaks_one_vehicle("listing.no-blank", lambda listing: listing.update(engine=" "))
+_breaks_one_vehicle("listing.no-blank", lambda listing: listing.update(engine="null"), "listing.no-blank.null")
+_breaks_one_vehicle("listing.plain-text", lambda listing: listing.update(engine="2.0L Turbo &amp; Hybrid"))
+_breaks_one_vehicle(
+    "listing.plain-text", lambda listing: listing.update(engine="<b>2.0L</b>"), "listing.plain-text.tag"
+)
 
 
 def _gives_one_stock_number(data: dict[str, Any]) -> None:

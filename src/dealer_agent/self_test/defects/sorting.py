@@ -13,7 +13,7 @@ def _sorted_by(field: str, order: str) -> Chosen:
     return lambda members: members == {"sort": {"field": field, "order": order}, "pagination": pagination}
 
 
-def _turned(members: dict[str, Any]) -> dict[str, Any]:
+def _sort_reversed(members: dict[str, Any]) -> dict[str, Any]:
     """The same search in the opposite order."""
     order = "asc" if members["sort"]["order"] == "desc" else "desc"
     return {**members, "sort": {**members["sort"], "order": order}}
@@ -37,7 +37,7 @@ def _without_absent(page: dict[str, Any]) -> None:
 for _field in SORTS:
     for _order in ("asc", "desc"):
         _part = f"{id_of(_field)}-{_order}"
-        broken(f"sort.{_part}")(reads(SEARCH, _sorted_by(_field, _order), _turned))
+        broken(f"sort.{_part}")(reads(SEARCH, _sorted_by(_field, _order), _sort_reversed))
         if _field in ("price", "list_price", "msrp", "mileage"):
             broken(f"sort-absent.{_part}")(changes(SEARCH, _sorted_by(_field, _order), _absent_first(_field)))
 

@@ -20,7 +20,7 @@ _ELSE = {"vin": "5UXZZZ11X11Z11111", "stock": "ELSE-1", "vehicle_id": "else-1"}
 _UNKNOWN = {"vin": "5UXZZZ00X00Z00000", "stock": "QZXVWK-0", "vehicle_id": "qzxvwk-0"}
 
 
-def _by(*names: str) -> Chosen:
+def _requests_by(*names: str) -> Chosen:
     """Requests that have exactly these members."""
     return lambda members: set(members) == set(names)
 
@@ -37,7 +37,7 @@ def _changes_data(chosen: Chosen, **members: Any) -> Any:
 
 def _by_upper_case(name: str) -> Chosen:
     """Requests by one identifier. A VIN in lower case belongs to `vehicle.vin-case`."""
-    return lambda members: _by(name)(members) and not (name == "vin" and str(members[name]).islower())
+    return lambda members: _requests_by(name)(members) and not (name == "vin" and str(members[name]).islower())
 
 
 for _name, _value in _ELSE.items():
@@ -48,16 +48,22 @@ for _name, _value in _ELSE.items():
         )
 
 
-def _louder(listing: dict[str, Any]) -> None:
+def _change_model(listing: dict[str, Any]) -> None:
     """Changes the model of a listing."""
     listing["model"] += "!"
 
 
-broken("vehicle.same-listing")(changes(VEHICLE, _by("vin"), _louder))
+broken("vehicle.same-listing")(changes(VEHICLE, _requests_by("vin"), _change_model))
 broken("vehicle.same-listing", name="vehicle.same-listing.condition")(
-    changes(VEHICLE, _by("vin"), lambda listing: listing.get("condition") == "cpo" and listing.update(condition="used"))
+    changes(
+        VEHICLE,
+        _requests_by("vin"),
+        lambda listing: listing.get("condition") == "cpo" and listing.update(condition="used"),
+    )
 )
-broken("vehicle.same-listing", name="vehicle.same-listing.vehicle-id")(_changes_data(_by("vin"), vehicle_id="detail-1"))
+broken("vehicle.same-listing", name="vehicle.same-listing.vehicle-id")(
+    _changes_data(_requests_by("vin"), vehicle_id="detail-1")
+)
 _SOME = {row["vin"] for row in STOCK[7::10]}
 broken("vehicle.by-vin", name="vehicle.by-vin.some")(
     changes(VEHICLE, lambda members: members.get("vin") in _SOME, lambda listing: listing.update(vin=_ELSE["vin"]))
@@ -65,7 +71,7 @@ broken("vehicle.by-vin", name="vehicle.by-vin.some")(
 broken("vehicle.same-listing", name="vehicle.same-listing.stock")(
     changes(VEHICLE, lambda members: members.get("vin") in _SOME, lambda listing: listing.update(stock=_ELSE["stock"]))
 )
-broken("vehicle.complete")(changes(VEHICLE, _by("vin"), lambda listing: listing.pop("rooftop")))
+broken("vehicle.complete")(changes(VEHICLE, _requests_by("vin"), lambda listing: listing.pop("rooftop")))
 broken("vehicle.vin-case")(
     reads(VEHICLE, lambda members: str(members.get("vin", "")).islower(), lambda _: {"vin": _UNKNOWN["vin"]})
 )
@@ -73,14 +79,14 @@ broken("vehicle.no-identifier")(reads(VEHICLE, exactly({}), lambda _: {"vin": VI
 broken("vehicle.vin-first")(
     reads(
         VEHICLE,
-        lambda members: _by("vin", "stock")(members) and members["vin"] != _UNKNOWN["vin"],
+        lambda members: _requests_by("vin", "stock")(members) and members["vin"] != _UNKNOWN["vin"],
         lambda members: {"stock": members["stock"]},
     )
 )
 broken("vehicle.next-identifier")(
     reads(
         VEHICLE,
-        lambda members: _by("vin", "stock")(members) and members["vin"] == _UNKNOWN["vin"],
+        lambda members: _requests_by("vin", "stock")(members) and members["vin"] == _UNKNOWN["vin"],
         lambda members: {"vin": members["vin"]},
     )
 )
@@ -103,7 +109,7 @@ def _in_words(listing: dict[str, Any]) -> None:
 broken("vehicle.zip-same-vehicle")(_changes_data(_with_zip, mileage=5))
 broken("vehicle.zip-same-price")(changes(VEHICLE, _with_zip, _cheaper))
 broken("vehicle.offered-price")(changes(VEHICLE, _with_zip, _in_words))
-broken("vehicle.no-zip")(_changes_data(_by("vin"), zip="37203"))
+broken("vehicle.no-zip")(_changes_data(_requests_by("vin"), zip="37203"))
 broken("vehicle.zip-unknown")(
     reads(VEHICLE, _with_zip, lambda members: {name: value for name, value in members.items() if name != "zip"})
 )
