@@ -173,7 +173,7 @@ def _fill_page(comparison: "_Comparison", after: str, limit: int) -> tuple[list[
 
 
 def _stock_times(tx: Transaction, point: StockPoint, *, from_cursor: bool = True) -> StockTimes:
-    """The times of a stock. Raises CursorExpired if the record does not have it.
+    """The times of a stock, of a cursor or the newest one. Raises CursorExpired if the record does not have it.
 
     The record may also have another stock under the revision of a cursor, such as after a restore of a backup, or may
     begin later than this revision. Both raise CursorExpired too.

@@ -68,7 +68,10 @@ class ChildJob:
         self._has_ended = False
 
     def run(self, module: str, job: Struct, *, pass_fds: Sequence[int] = ()) -> tuple[int, str]:
-        """Starts `python -m module` and waits for its end. Returns its exit code, and what it says about a failure."""
+        """Starts `python -m module` and waits for its end. Returns its exit code, and what it says about a failure.
+
+        The process gets the job on its standard input, and the open files `pass_fds`.
+        """
         process = subprocess.Popen(  # noqa: S603 - our own command.
             # `-P` keeps the current folder out of the import path.
             [sys.executable, "-P", "-m", module],
@@ -80,6 +83,7 @@ class ChildJob:
         )
         self._process = process
         if self._has_ended:
+            # `end` was called while the process started.
             process.kill()
         assert process.stdin is not None
         assert process.stderr is not None

@@ -140,6 +140,7 @@ def _module(command: str) -> ModuleType:
         if not row.extra or find_spec(PACKAGES[row.extra]) is not None:
             return import_module(f"{__name__}.{row.module or command}")
     except ModuleNotFoundError as error:
+        # A module of this package is missing, not one of the extra: that is a fault of the program.
         if not row.extra or (error.name or "").partition(".")[0] == __name__.partition(".")[0]:
             raise
     from dealer_agent.cli.terminal import fail

@@ -181,7 +181,7 @@ class Countdown:
 
     async def renew(self, lease: Lease) -> None:
         """Renews the lease. The time for it does not count, because the receiver does not cause it."""
-        assert self._timeout is not None, "call it in the block"
+        assert self._timeout is not None, "call it inside the block of `running`"
         loop, begun = asyncio.get_running_loop(), asyncio.get_running_loop().time()
         self._timeout.reschedule(None)
         await lease.renew(self._ends - begun)

@@ -357,32 +357,9 @@ class _Rows:
         """
         check_run = self.new_check_run()
         foreign = self.doubts.leave_out_foreign(check_run, plan, stock)
-        comparison = Comparison()
-        # Comes to be the units of each rooftop in the stock before: those of the file, without what the import changes.
+        # The number of units of each rooftop in the stock before: that of the file, without what the import changes.
         before = self.by_rooftop.copy()
-        changed, weight = _sample(plan.changed, MOST_COMPARED)
-        sampled = {row.vehicle_id for row in changed}
-        returned = {row.vehicle_id for row in plan.back}
-        positions = {row.vehicle_id: row.position for row in (*plan.changed, *plan.back)}
-        jumps: dict[int, Implausibility] = {}
-        for documents in stock.documents(list(positions)):
-            for vehicle_id, document in documents.items():
-                position = positions[vehicle_id]
-                old = _unit.decode(document) if vehicle_id in sampled else None
-                # Units outside the sample are compared by price only, which is fast to read.
-                before_price = (_price.decode(document) if old is None else old).selling_price or 0
-                prices = before_price, self.doubts.prices[position]
-                if vehicle_id not in returned:
-                    comparison.add_price(*prices)
-                if (jump := self.doubts.compare(position, *prices)) is not None:
-                    jumps[position] = jump
-                if old is None:
-                    continue
-                new = self.unit_at(position)
-                old_rooftop, rooftop = self.policy.rule_of(old).name, self.policy.rule_of(new).name
-                before[old_rooftop] += weight
-                before[rooftop] -= weight
-                comparison.add(old, new, moves=old_rooftop != rooftop)
+        comparison, scale, jumps = self._compare_changed(before, plan, stock)
         self._undo_arrivals_and_sales(before, plan, stock)
         change = ImportEffect(
             for_sale=plan.before,
@@ -392,7 +369,7 @@ class _Rows:
             changed=len(plan.changed),
             unchanged=len(plan.unchanged),
             comparison=comparison,
-            scale=len(plan.changed) / len(changed) if changed else 1.0,
+            scale=scale,
             rooftops={name: count for name, count in before.items() if count > 0},
             rooftops_after=self.by_rooftop,
         )
@@ -422,6 +399,40 @@ class _Rows:
         for position in positions:
             counts.add(self.unit_at(position))
         return counts
+
+    def _compare_changed(
+        self, before: Counter[str], plan: Plan, stock: StockBefore
+    ) -> tuple[Comparison, float, dict[int, Implausibility]]:
+        """Compares units that change or come back with the stored ones. Undoes their moves in `before`.
+
+        Returns the comparison, how many changed units each compared one stands for, and the jumps of prices by the
+        position of the unit. The comparison has a sample of the changed units, and the prices of all.
+        """
+        comparison = Comparison()
+        changed, weight = _sample(plan.changed, MOST_COMPARED)
+        sampled = {row.vehicle_id for row in changed}
+        returned = {row.vehicle_id for row in plan.back}
+        positions = {row.vehicle_id: row.position for row in (*plan.changed, *plan.back)}
+        jumps: dict[int, Implausibility] = {}
+        for documents in stock.documents(list(positions)):
+            for vehicle_id, document in documents.items():
+                position = positions[vehicle_id]
+                old = _unit.decode(document) if vehicle_id in sampled else None
+                # Units outside the sample are compared by price only, which is fast to read.
+                before_price = (_price.decode(document) if old is None else old).selling_price or 0
+                prices = before_price, self.doubts.prices[position]
+                if vehicle_id not in returned:
+                    comparison.add_price(*prices)
+                if (jump := self.doubts.compare(position, *prices)) is not None:
+                    jumps[position] = jump
+                if old is None:
+                    continue
+                new = self.unit_at(position)
+                old_rooftop, rooftop = self.policy.rule_of(old).name, self.policy.rule_of(new).name
+                before[old_rooftop] += weight
+                before[rooftop] -= weight
+                comparison.add(old, new, moves=old_rooftop != rooftop)
+        return comparison, len(plan.changed) / len(changed) if changed else 1.0, jumps
 
     def _undo_arrivals_and_sales(self, before: Counter[str], plan: Plan, stock: StockBefore) -> None:
         """Removes the units that are new or back from `before`, the units of each rooftop, and adds the sold ones.

@@ -83,7 +83,7 @@ class ListingPolicy:
     def rooftop_of(self, hints: Iterable[str]) -> RooftopRule | None:
         """The rooftop that the first known hint names. None without a known hint."""
         for hint in hints:
-            # Most feeds write it as the settings do: folding takes time.
+            # Most feeds write it as the settings do. Folding takes time, so it comes second.
             rule = self.rule_by_hint.get(hint) or self.rule_by_hint.get(fold(hint))
             if rule is not None:
                 return rule

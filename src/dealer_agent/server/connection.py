@@ -492,6 +492,7 @@ class BoundedConnection(FastPathConnection):
             self._head_timer = None
 
     def _head_is_late(self) -> None:
+        """Closes the connection of a client that has not sent a whole head in time."""
         self._head_timer = None
         if self._held or self._is_answering():
             # The rest of the head may be held back, because an earlier request waits for its response.

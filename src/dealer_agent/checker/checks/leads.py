@@ -334,10 +334,14 @@ async def _(target: Target) -> None:
     lead_id = data_of(exchange).get("lead_id")
     expect(
         _form_of(one) == _form_of(exchange),
-        f"The response is {_form_of(one)}, and {_form_of(exchange)} there.",
+        f"The response is {_form_of(one)}, and over the other binding {_form_of(exchange)}.",
         exchange,
     )
-    expect(lead_id == first.get("lead_id"), f"The lead is {first.get('lead_id')!r}, and {lead_id!r} there.", exchange)
+    expect(
+        lead_id == first.get("lead_id"),
+        f"The lead is {first.get('lead_id')!r}, and over the other binding {lead_id!r}.",
+        exchange,
+    )
 
 
 each_of(_submitted_later, {"idempotency.submitted-at": _same("data.lead_id")})

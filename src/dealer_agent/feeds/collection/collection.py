@@ -164,6 +164,7 @@ class FeedCollection:
         self.store = store
         self._run_import = run_import
         self._one_import = asyncio.Lock()
+        # A lock for each dealer, as long as one of its feeds is collected.
         self._of_dealers: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def collect(self, settings: Settings, job: Job, *, fetches: bool, again: bool = False) -> CollectionResult:

@@ -180,7 +180,11 @@ class UploadFolder:
                 self._rename(file, new, was_complete=not is_temporary(old))
 
     def remove(self, name: str) -> None:
-        """Deletes a file that waits for its final name. The collector keeps a complete file. Raises OSError."""
+        """Removes a file for the client. Raises OSError.
+
+        A file that waits for its final name is deleted. A complete one is imported all the same: it is moved to the
+        collector.
+        """
         with self._lock:
             if is_temporary(name):
                 (self.path / name).unlink()

@@ -319,9 +319,13 @@ class _Sheet(_Part):
         self.rows: list[Row] = []
         self.has_ended = False
         self._texts, self._dates, self._epoch = book.texts, book.dates, book.epoch
-        self._row: Row = []
+        # Of the sheet: the numbers of the row that is read and of the last one with a value, how many cells were read,
+        # and how many columns the first row with a value has.
         self._number = self._last = self._cells = self._width = 0
+        # Of the row: its values, how many cells and characters it has, and the column of the cell that is read.
+        self._row: Row = []
         self._row_cells = self._column = self._characters = 0
+        # Of the cell: its type, its style, and its text if it is not in the table of texts.
         self._kind = "n"
         self._style = 0
         self._inline: list[str] = []

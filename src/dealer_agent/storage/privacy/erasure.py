@@ -259,6 +259,7 @@ def erase_lead(tx: Transaction, lead_id: str, *, consent_too: bool = False) -> b
     deleted = tx.execute(DELETE_CONTACTS, {"lead_ids": [lead_id]}).rowcount
     erased = erase_consents(tx, lead_id, KEPT_AS_PROOF if kept else ERASED)
     if proofs and not erased:
+        # An earlier erasure moved the texts to the proofs, so `erase_consents` found none and added no event.
         record_erasure(tx, lead_id, ERASED)
     return bool(emptied or deleted or erased or proofs)
 

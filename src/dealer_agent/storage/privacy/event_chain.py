@@ -237,6 +237,7 @@ def lock_dealers(wanted: Sequence[Wanted]) -> DealerLocks:
             locks.locked.append((tx, locked))
         else:
             others.append(tx)
+    # Another transaction has locked the row of such a dealer, or there is no row yet.
     ends = read_of_each([(tx, [(READ_END, {})]) for tx in others]) if others else []
     for tx, (end,) in zip(others, ends, strict=True):
         (locks.taken if end else locks.new).append(tx)

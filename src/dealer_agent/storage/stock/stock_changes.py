@@ -183,7 +183,7 @@ def remove_due(store: Store, dealer_id: str, now: datetime) -> datetime | None:
 
 
 def _begin(store: Store, dealer_id: str, at: datetime) -> tuple[Parts, int]:
-    """The parts of a change, and its revision."""
+    """The parts of a change, and its revision: the next one. First finishes or undoes an import that was killed."""
     with store.write(dealer_id, at) as tx:
         claim_dealer(tx)
     parts = Parts(store, dealer_id, at)
