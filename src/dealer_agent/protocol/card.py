@@ -98,7 +98,7 @@ class CardFacts:
 def card_1_0_0(facts: CardFacts, vocabularies: Vocabularies) -> dict[str, Any]:
     """The camelCase card of revision 1.0.0."""
     uris = [each.extension_1_0_0 for each in vocabularies.both]
-    return _identified(_card(facts, vocabularies, uris, _consent_text(facts)))
+    return _with_extension_id(_card(facts, vocabularies, uris, _consent_text(facts)))
 
 
 def card_0_1_0(facts: CardFacts, vocabularies: Vocabularies) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def card_0_1_0(facts: CardFacts, vocabularies: Vocabularies) -> dict[str, Any]:
     auth_type = {"auth_type": facts.auth_type}
     uris = [each.extension_0_1_0 for each in vocabularies.both if each.extension_0_1_0 is not None]
     card = _card(facts, vocabularies, uris, auth_type | _consent_text(facts))
-    return _identified(auth_type | _in_snake_case(card))
+    return _with_extension_id(auth_type | _in_snake_case(card))
 
 
 def published_card(facts: CardFacts, version: PublishedVersion) -> dict[str, Any]:
@@ -135,7 +135,7 @@ def published_card(facts: CardFacts, version: PublishedVersion) -> dict[str, Any
             for skill in facts.skills
         },
     }
-    return _identified(card)
+    return _with_extension_id(card)
 
 
 def _consent_text(facts: CardFacts) -> dict[str, str]:
@@ -249,7 +249,7 @@ def _in_snake_case(node: Any) -> Any:
     return node
 
 
-def _identified(card: dict[str, Any]) -> dict[str, Any]:
+def _with_extension_id(card: dict[str, Any]) -> dict[str, Any]:
     """The card with `params.id` in its extensions. The id changes when any value on the card changes."""
     digest = hashlib.sha256(msgspec.json.encode(card)).hexdigest()[:16]
     for extension in card["capabilities"]["extensions"]:

@@ -149,12 +149,12 @@ def delete_surplus(dealer_folder: Path, kept_bytes: int, dealer_bytes: int, leas
     kept = []
     for folder in _feed_folders(dealer_folder):
         files = sorted(each for name in ("refused", "kept") for each in _finished_files(folder / name))
-        kept += _within(files, kept_bytes, MOST_KEPT)
+        kept += _delete_beyond_bounds(files, kept_bytes, MOST_KEPT)
     if kept:
         total, on_disk = sum(each.size for each in kept), _left_on_disk(dealer_folder, least_free)
         # What is deleted is free.
         share = total if on_disk >= total else fair_share(total, on_disk)
-        _within(sorted(kept), min(share, dealer_bytes - _waiting_of_dealer(dealer_folder)), len(kept))
+        _delete_beyond_bounds(sorted(kept), min(share, dealer_bytes - _waiting_of_dealer(dealer_folder)), len(kept))
 
 
 class BytesLeft(NamedTuple):
@@ -214,7 +214,7 @@ def _finished_files(folder: Path) -> Iterator[_FinishedFile]:
             yield _FinishedFile(folder.name == "kept", path.name, path.lstat().st_size, path)
 
 
-def _within(files: list[_FinishedFile], most_bytes: int, most_files: int) -> list[_FinishedFile]:
+def _delete_beyond_bounds(files: list[_FinishedFile], most_bytes: int, most_files: int) -> list[_FinishedFile]:
     """Deletes the first files until the rest is within bounds. Returns the rest."""
     total = sum(file.size for file in files)
     for position, file in enumerate(files):

@@ -109,7 +109,7 @@ class Implausibility(Struct, frozen=True, omit_defaults=True):
 
 
 def implausibility(reason: str, *, amount: int = 0, text: str = "", other: object = "") -> Implausibility:
-    """A doubt with its sentence. `amount` and a number `other` are shown as dollars if the reason is about prices."""
+    """Why a unit is implausible. `amount` and a number `other` are shown as dollars if the reason is about prices."""
 
     def shown(value: object) -> str:
         if isinstance(value, int):

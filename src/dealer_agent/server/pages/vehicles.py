@@ -171,7 +171,7 @@ def _card(vehicle: Vehicle) -> dict[str, object]:
         "condition": CONDITIONS.get(vehicle.condition or ""),
         "kind": vehicle.condition or "unstated",
         "status": STATUSES.get(vehicle.status),
-        "mileage": _measured("mileage", vehicle.mileage) if vehicle.mileage is not UNSET else None,
+        "mileage": _with_unit("mileage", vehicle.mileage) if vehicle.mileage is not UNSET else None,
         "rooftop": vehicle.rooftop,
         "color": vehicle.exterior_color or None,
     }
@@ -222,7 +222,7 @@ def _facts(vehicle: Vehicle) -> Iterator[tuple[str, str]]:
         if isinstance(value, bool):
             text = "Yes" if value else "No"
         elif isinstance(value, int | float):
-            text = _measured(name, value)
+            text = _with_unit(name, value)
         elif type(value) is date:
             text = f"{value:%B} {value.day}, {value.year}"
         else:
@@ -230,7 +230,7 @@ def _facts(vehicle: Vehicle) -> Iterator[tuple[str, str]]:
         yield row.field.label.replace("colour", "color"), text
 
 
-def _measured(name: str, value: float) -> str:
+def _with_unit(name: str, value: float) -> str:
     """A number with its unit, which is that in the text of a lead."""
     fact, value = FIELDS[name].lead_fact, int(value) if value == int(value) else value
     unit = _MILES if name == "mileage" or fact is None else fact.unit.replace(" mi", _MILES)

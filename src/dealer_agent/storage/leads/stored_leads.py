@@ -171,7 +171,7 @@ def record_refusal(tx: Transaction, code: str) -> None:
 
 def leads_in(tx: Transaction, rows: Iterable[Any]) -> list[LeadRecord]:
     """The leads in rows of LIST_LEADS."""
-    return [_lead(tx, row) for row in rows]
+    return [_decrypted_lead(tx, row) for row in rows]
 
 
 def get_lead(tx: Transaction, lead_id: str) -> StoredLead | None:
@@ -204,10 +204,10 @@ def lead_in(
         LeadEvent(event_id, at, None if changes is None else tx.decrypt(changes, lead_events.c.changes, event_id))
         for event_id, at, changes, _ in added
     )
-    return StoredLead(_lead(tx, rows[0]), consents.consents_in(tx, consent_rows), events)
+    return StoredLead(_decrypted_lead(tx, rows[0]), consents.consents_in(tx, consent_rows), events)
 
 
-def _lead(tx: Transaction, row: Any) -> LeadRecord:
+def _decrypted_lead(tx: Transaction, row: Any) -> LeadRecord:
     """A row as a lead, with its columns decrypted."""
     values = row._asdict()
     for column in ENCRYPTED:
