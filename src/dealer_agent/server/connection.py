@@ -40,8 +40,7 @@ REQUEST_LINE = b"/1.1\r\n"
 closes after its first request."""
 SINGLE_HEADERS = frozenset((b"host", b"authorization", b"content-type", b"a2a-version", b"origin"))
 """Headers that a request may have once: a proxy might read a different one than the service. The parser itself refuses
-a second Content-Length or Transfer-Encoding.
-"""
+a second Content-Length or Transfer-Encoding."""
 MOST_HEADERS = 100
 """A header field takes more than 100 bytes of memory, even if it has only four."""
 TOO_MANY_HEADERS = f"The request has more than {MOST_HEADERS} header fields. Send fewer."
