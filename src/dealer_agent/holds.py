@@ -223,6 +223,7 @@ def _check_budget(tx: Transaction, caller: str, vehicle_id: str, rules: HoldRule
     if same:
         words = "This agent has held this vehicle in the last 24 hours."
         raise HoldLimit.of(words, _seconds_until(same[-1].created_at + BUDGET_TIME, tx.now))
+    # One hold that was given back quickly does not count.
     given_back = next((hold for hold in recent if _was_quick(hold)), None)
     counted = [hold for hold in recent if hold is not given_back]
     if len(counted) >= rules.most:

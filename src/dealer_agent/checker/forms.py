@@ -69,6 +69,7 @@ def moment(value: Any) -> bool:
     if not isinstance(value, str) or not re.fullmatch(pattern, value):
         return False
     try:
+        # The second 60 is a leap second, which `datetime` does not have.
         return bool(
             datetime.fromisoformat(f"{value[:10]}T{value[11:17]}{'59' if value[17:19] == '60' else value[17:19]}")
         )

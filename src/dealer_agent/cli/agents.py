@@ -128,8 +128,12 @@ def _outcomes_of_year(outcomes: Mapping[str | None, AgentOutcomes], agent: SeenA
 
 
 def _outcomes_document(owner: Owner, agent: str) -> dict[str, Any]:
-    """What became of the leads of an agent in 30 and in 365 days, and how many wait; empty for other classes."""
-    if owner.id == ALL_DEALERS or agent in CLASSES[1:]:
+    """What became of the leads of an agent in 30 and in 365 days, and how many wait.
+
+    Empty for a class, because its agents are counted one by one. Only `anonymous` has leads of its own.
+    """
+    _, *classes_of_agents = CLASSES
+    if owner.id == ALL_DEALERS or agent in classes_of_agents:
         return {}
     with owner.store.read(owner.id) as tx:
         outcomes = outcomes_of_agents(tx).get(identity_of(agent) or None, AgentOutcomes())

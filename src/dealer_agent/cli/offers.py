@@ -77,7 +77,9 @@ def show(
 def extend(
     dealer: OpenDealer,
     hold_id: HoldArgument,
-    hours: Annotated[int, typer.Option("--hours", min=1, max=MOST_HOURS, help="How long it lasts from now on.")],
+    hours: Annotated[
+        int, typer.Option("--hours", min=1, max=MOST_HOURS, help="How many hours the hold lasts, from now on.")
+    ],
 ) -> dict[str, Any]:
     """Change when a hold ends."""
     return _change(dealer, lambda tx: extend_by_staff(tx, hold_id, hours))

@@ -72,7 +72,11 @@ class MailServer:
             failure.may_have_arrived = connected and not answered
             raise failure from None
         except ValueError:
-            raise NotDelivered("the mail's addresses cannot be used", channel_failed=False, permanent=True) from None
+            raise NotDelivered(
+                "the sender or a recipient is not an address that a mail can have: correct it",
+                channel_failed=False,
+                permanent=True,
+            ) from None
         finally:
             client.close()
         return _note(refused, len(recipients))

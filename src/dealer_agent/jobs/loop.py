@@ -174,7 +174,7 @@ class JobLoop:
         found: list[tuple[Kind, JobKey, When]] = []
         with opened as tx:
             for kind in self.kinds:
-                # Each dealer with jobs in progress may have more that are due.
+                # More than can begin: up to `at_once` dealers have jobs in progress, and the due jobs of these wait.
                 most = kind.at_once * (1 + kind.of_dealer)
                 limits = (kind.longest_wait, most, kind.of_dealer)
                 keys = find_due_jobs(tx, self.clock(), kind.name, *limits, of_disabled=kind.of_disabled)

@@ -108,7 +108,7 @@ class ReplyRecord:
 class DealerReplies:
     """The replies of one dealer that wait. Use it on the event loop only."""
 
-    __slots__ = ("_anonymous", "_dealer_id", "_most", "_record", "_rows", "_settings", "_sid")
+    __slots__ = ("_anonymous", "_dealer_id", "_most", "_record", "_rows", "_settings", "_settings_id")
 
     def __init__(self, record: ReplyRecord, settings: Settings) -> None:
         self._record = record
@@ -116,7 +116,7 @@ class DealerReplies:
         self._anonymous = settings.record.anonymous
         self._most = settings.record.replies_a_day
         self._settings = msgspec.json.encode(ReplySettings.of(settings), order="deterministic")
-        self._sid = sha256(self._settings).hexdigest()
+        self._settings_id = sha256(self._settings).hexdigest()
         # By the revision of the stock.
         self._rows: dict[int, list[ReplyRow]] = {}
 
@@ -158,7 +158,7 @@ class DealerReplies:
 
     def take(self) -> ReplyBatch:
         """Returns what waits, and begins again."""
-        taken = ReplyBatch(self._dealer_id, self._sid, self._settings, self._most, self._rows)
+        taken = ReplyBatch(self._dealer_id, self._settings_id, self._settings, self._most, self._rows)
         self._rows = {}
         return taken
 

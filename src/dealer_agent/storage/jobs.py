@@ -237,6 +237,7 @@ def claim_job(tx: Transaction, kind: str, subject: str, longest_wait: timedelta,
     row = tx.execute(CLAIM_JOB, values | modes | _limits(tx.now, longest_wait)).one_or_none()
     if row is None:
         return None
+    # A due time beyond `longest_wait` was written while the clock was wrong.
     is_due = row.due_at <= tx.now or row.due_at > tx.now + longest_wait
     return Job(tx.dealer_id, kind, subject, lease, tx.now, row.due_at, is_due, row.attempts, row.result)
 

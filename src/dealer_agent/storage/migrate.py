@@ -85,6 +85,7 @@ def _state_of_servers(engine: Engine) -> str:
     options = {"connect_timeout": CONNECT_SECONDS, **arguments, "target_session_attrs": "any", "context": None}
     hosts, ports = (str(options.get(name) or "").split(",") for name in ("host", "port"))
     states = set()
+    # Each host has its own port, or one port is for all hosts.
     for host, port in zip(hosts, ports * (len(hosts) // len(ports)), strict=True):
         server = make_conninfo("", **{**options, "host": host or None, "port": port or None})
         # The error of a connection that fails has no SQLSTATE. Only libpq sees it, and PQping tells what it means.

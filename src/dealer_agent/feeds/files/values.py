@@ -369,6 +369,7 @@ def web_address(text: str) -> str | None:
     """An http or https URL without credentials, with `%20` for spaces."""
     if _PLAIN_ADDRESS.fullmatch(text):
         return text
+    # One character more than allowed, so that a longer address is left out and not cut.
     address = line(text, 2049).replace(" ", "%20")
     if address.startswith("//"):
         address = f"https:{address}"

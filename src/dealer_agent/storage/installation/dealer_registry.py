@@ -400,12 +400,12 @@ def copy_dealer(
     are there. `on_progress` gets the number of rows after each transaction.
     """
     with target.read(dealer_id) as tx:
-        before = read_revision(tx)
+        before_copy = read_revision(tx)
     with source.read(dealer_id) as reading:
         revision = read_revision(reading)
         for table in COPIED:
             for rows in reading.execute(READS[table.name]).partitions():
-                values = [_values(table, row, before.stock) for row in rows]
+                values = [_values(table, row, before_copy.stock) for row in rows]
                 with target.write(dealer_id) as writing:
                     writing.execute_each(insert(table), values)
                 on_progress(len(values))
