@@ -244,6 +244,7 @@ class _Worker(multiprocess.Process):
         self.child_conn.close()
 
     def _work(self, sockets: list[socket.socket]) -> None:
+        """The worker process: sets the handlers that signals had before the supervisor, and serves."""
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, multiprocess.SIGNALS)

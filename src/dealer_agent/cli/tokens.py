@@ -56,7 +56,13 @@ def list_(dealer: OpenDealer) -> Table:
         tokens = list_tokens(tx)
     when = {"Created": "created_at", "Last used": "used_at", "Expires": "expires_at", "Revoked": "revoked_at"}
     columns: Columns = {"Id": "token_id", "Name": "name", "Opens": "purpose", "Scopes": "scopes", **when}
-    return Table.of("Tokens", columns, tokens, dealer.local, empty="No tokens yet: dealer-agent tokens create NAME")
+    return Table.of(
+        "Tokens",
+        columns,
+        tokens,
+        dealer.local,
+        empty="No tokens yet. To create one, type: dealer-agent tokens create NAME",
+    )
 
 
 @command(app, "revoke", DEALER)

@@ -312,6 +312,7 @@ class Console:
         return None
 
     def _find_dealer(self, dealer_id: str, request: ConsoleRequest) -> bool:
+        """Opens the dealer that the path names, for the request. False if there is no such dealer."""
         try:
             request.dealer_of_path = OpenDealer(self.opened.settings_of(dealer_id), self.opened.store)
         except DealerUnknown:
@@ -364,7 +365,7 @@ async def _read_form(route: Route, request: ConsoleRequest, scope: Scope, receiv
     except (ClientDisconnect, TimeoutError):
         raise ClientGoneError from None
     except MultiPartException as problem:
-        raise RaisedResponse(400, "This is not a form", str(problem)) from None
+        raise RaisedResponse(400, "The browser sent no form", str(problem)) from None
     request.form = {name: [value for value in form.getlist(name) if isinstance(value, str)] for name in form}
     for value in form.values():
         if not isinstance(value, str) and value.filename:

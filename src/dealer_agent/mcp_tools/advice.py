@@ -90,6 +90,7 @@ def _where_it_belongs(tool: Tool, pointer: str) -> str:
     for names in (beside, known):
         if near := _nearest(name, tuple(names)):
             places = _either([at for each in near for at in known[each] if names is known or at == beside[each]])
+            # Such as `mileage_min`, if there is only `mileage_max`: the model did not misspell it.
             if bounds and not any(_words(each) & bounds for each in near):
                 return f"is not known here; there is only {places}"
             return f"is not known here; did you mean {places}?"

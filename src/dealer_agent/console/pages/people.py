@@ -72,7 +72,7 @@ def end_session(request: ConsoleRequest) -> Response:
     listed, sessions, _ = _read(request)
     chosen = request.text("session", 40)
     if all(each.session_id != chosen for each in sessions):
-        not_found("There is no such session.")
+        not_found("There is no such session. It may have ended already.")
     with request.opened.store.write(request.opened.owner, request.now) as tx:
         end_stored(tx, listed.person.person_id, chosen)
     return request.go("people", listed.person.person_id, said="session-ended")

@@ -215,4 +215,4 @@ def _toml(value: Any) -> str:
 
 
 def _find(path: str) -> tuple[SettingsSection, DocumentedSetting]:
-    return find_setting(path) or not_found("There is no such setting.")
+    return find_setting(path) or not_found("There is no such setting. Choose one of the list.")
