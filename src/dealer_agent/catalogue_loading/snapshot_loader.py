@@ -63,6 +63,7 @@ class SnapshotLoader:
         self._inputs = SnapshotInputs(listing_policy(profile), profile.policies.remember_sold_days)
         self._file = file
         self._folder = folder
+        # A file that is written now, and the time before which no further attempt begins after a failed one.
         self._unfinished = self._file.with_suffix(".part")
         self._rests_until = 0.0
         self._closed = threading.Event()

@@ -61,9 +61,11 @@ class ClientTransport(asyncio.Transport):
         self.paused = 0
         # Whether the sending direction is closed, and all bytes of the client are discarded.
         self.half_closed = False
+        # The bytes that were discarded after a response, and when. `_discards_until` is None while none are discarded.
         self._discarded = 0
         self._last_discard = 0.0
         self._discards_until: float | None = None
+        # The bytes of responses that were written, those that the client has received, and when it received the last.
         self._written = 0
         self._received = 0
         self._received_at = loop.time()

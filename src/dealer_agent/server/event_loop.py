@@ -50,6 +50,7 @@ class Acceptor:
         self._listener = listener
         self._factory = factory
         self._closed = False
+        # The end of a pause of accepting; None while connections are accepted.
         self._resume: asyncio.TimerHandle | None = None
         self._connecting: set[asyncio.Task[None]] = set()
         listener.setblocking(False)

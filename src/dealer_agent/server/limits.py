@@ -114,6 +114,7 @@ class RateLimits:
         self._rules = _rules("", rules)
         self._blocks = blocks
         self._forgets = forgets
+        # How far the clock may be set back: a stored end of a window that is later is not valid.
         windows = (window for rule in rules.values() for _, window in _windows_of(rule))
         self._grace = _CLOCK_GRACE_SECONDS if forgets else max(windows, default=0)
         self._clock = clock
@@ -126,6 +127,7 @@ class RateLimits:
         except (OSError, ValueError):
             self._open_file.close()
             raise
+        # The key of the hashes of clients.
         self._key = bytes(self._table[len(_MAGIC) : len(_MAGIC) + _KEY_BYTES])
         self._block_of = lru_cache(maxsize=4096)(self._locate_block)
 
@@ -208,6 +210,7 @@ class RateLimits:
                 stored_end, stored_count = _COUNTED.unpack_from(table, offset + _OWNER_BYTES)
                 if now < stored_end <= ends + self._grace:
                     count, ends = stored_count, stored_end
+            # A cost above the limit counts as the whole limit, so that such a request can be allowed at all.
             after = count + (cost if cost <= amount else amount or 1)
             if after > amount and ends - now > wait:
                 wait = ends - now

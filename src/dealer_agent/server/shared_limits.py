@@ -68,6 +68,7 @@ class LimitStore:
         self._storage = BatchedCounters(url, self._client, KEY_PREFIX)
         self._strategy = FixedWindowRateLimiter(self._storage)
         self._failures = (StorageError, TimeoutError)
+        # Whether the store has failed, and the time before which it is not asked again.
         self._has_failed = False
         self._retry_at = 0.0
         # By client, the time until which the shared store need not be asked again.

@@ -97,6 +97,7 @@ class FileCounts:
     def __init__(self, scale: float = 1.0) -> None:
         self.units = 0
         self._scale = scale
+        # The number of units with a value, by the index of the member in `_COMPARED`.
         self._filled = [0] * len(_COMPARED)
         self._makes: set[str] = set()
         self._models: set[str] = set()
@@ -208,6 +209,7 @@ class Comparison:
 
     def __init__(self) -> None:
         self.units = 0
+        # By the index of the member in `_COMPARED`: units that had a value, and whose value is gone or another.
         self._had = [0] * len(_COMPARED)
         self._lost = [0] * len(_COMPARED)
         self._changed = [0] * len(_COMPARED)

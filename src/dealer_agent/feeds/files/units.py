@@ -356,6 +356,7 @@ class _Values(dict[Any, tuple[object, tuple[str, ...]] | None]):
         self._fields = fields
         self._layout = layout
         self._absent = getattr(Unit(), self._member)
+        # A member with one column: some of these have another value in each row, which is not worth remembering.
         is_single = [*map(len, fields.values())] == [1] and self._member in fields
         self._rarely_repeated = _RARELY_REPEATED.get(self._feed.reader) if is_single else None
 
