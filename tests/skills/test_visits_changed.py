@@ -164,7 +164,7 @@ def test_a_visit_that_took_place_is_not_replaced(new_intake: OpenIntake) -> None
 def test_a_repeated_request_after_the_visit_is_not_answered_as_confirmed(
     new_intake: OpenIntake, again: dict[str, Any]
 ) -> None:
-    """A time in the past is not an error: it is nobody's any more (docs/protocol.md#duplicate-adds)."""
+    """A time in the past is not an error, and is not confirmed again (docs/protocol.md#duplicate-adds)."""
     intake = new_intake(PROFILE)
     first = intake.take(lead_of_sam(again), NOW, LOT)
     assert first["appointment"]["status"] == "confirmed"

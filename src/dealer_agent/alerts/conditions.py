@@ -130,8 +130,8 @@ CONDITIONS: dict[str, Condition] = {
             "The leads of {subject} are not often bad any more, or a policy limits this agent.",
             "Decide whether its next leads wait for a person, with a command above. All agents:\n"
             "dealer-agent agents list",
-            "At least `propose_quarantine_percent` of `[agents]` of the leads of a known agent in 30 days are spam or "
-            "wrong (`dealer-agent leads mark`), or have a mail to the customer that was refused for good. The agent "
+            "Of the leads of a known agent in 30 days, at least `propose_quarantine_percent` (in `[agents]`) are spam "
+            "or wrong (`dealer-agent leads mark`), or have a mail to the customer that was refused for good. The agent "
             "has sent at least 10.",
             "The share is smaller, the agent is in quarantine or blocked, or a person gave it a policy in the last 30 "
             "days.",

@@ -127,7 +127,7 @@ async def _(target: Target) -> None:
     quote = await _whole_quote(target)
     expect(
         quote["complete"] is not bool(quote["missing"]),
-        f"complete is {quote['complete']}, missing is {quote['missing']}.",
+        f"`complete` is {quote['complete']}, although `missing` is {quote['missing']}.",
     )
     both = {line["kind"] for line in quote["lines"]} & set(map(str, quote["missing"]))
     expect(not both, f"Lines are there that are missing: {', '.join(sorted(both))}.")

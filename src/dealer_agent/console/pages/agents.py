@@ -186,11 +186,12 @@ def _policy(request: ConsoleRequest) -> Policy | None:
 
 
 def _number(request: ConsoleRequest, name: str) -> int | None:
+    """The most leads a day from the form; None without one. Raises ValueError."""
     text = request.text(name, 10)
     if not text:
         return None
     if not (text.isascii() and text.isdigit() and 1 <= int(text) <= MOST_LEADS_A_DAY):
-        raise ValueError(f"the leads a day are a number from 1 to {MOST_LEADS_A_DAY:,}")
+        raise ValueError(f"the leads a day must be a number from 1 to {MOST_LEADS_A_DAY:,}")
     return int(text)
 
 

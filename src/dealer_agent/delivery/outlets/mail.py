@@ -89,7 +89,7 @@ def _visit_mail(delivery: DueDelivery, view: LeadView, links: CustomerLinks, now
         if visit is None or visit.status != CANCELLED or not visit.times:
             raise DeliveryDropped("the visit is not cancelled")
         if (visit.times[0].end or visit.times[0].start) <= now:
-            raise DeliveryDropped("the visit would be over")
+            raise DeliveryDropped("the cancelled visit would be over by now")
         return visit_mail(view, visit, links)
     if visit is None or visit.status != CONFIRMED:
         raise DeliveryDropped("the visit is not confirmed any more")

@@ -345,7 +345,8 @@ def _read_delimited(
             tally.add(row.line, reading, done=row.line)
             last = row
     except FeedError:
-        deque(table.rows(), maxlen=0)  # A quotation mark that is not closed explains the other problems.
+        # Reads the rest, which raises another error for a quotation mark that is not closed: it explains this one.
+        deque(table.rows(), maxlen=0)
         raise
     named = {member: tuple(map(table.header.__getitem__, indexes)) for member, indexes in table.columns.fields.items()}
     column_names = _ColumnNames(named, table.columns.not_understood, table.columns.withheld)
