@@ -13,11 +13,14 @@ from dealer_agent.checker import forms
 from dealer_agent.checker.check import check, each_of
 from dealer_agent.checker.checks.cards import profile_extensions
 from dealer_agent.checker.checks.errors import UNKNOWN_MEMBER
-from dealer_agent.checker.checks.lead_defects import OF_LEADS, defective, expect_refused
+from dealer_agent.checker.checks.facets import counts_of, facet_of_all
+from dealer_agent.checker.checks.lead_defects import OF_LEADS, VALIDATION_CODES, defective, expect_refused
+from dealer_agent.checker.checks.valid_leads import VALID, send_valid
 from dealer_agent.checker.exchange import Exchange, at
 from dealer_agent.checker.outcome import Failed, Skipped, expect, skip_unless, status
 from dealer_agent.checker.reply import is_answered, payload_of, refusal_of
 from dealer_agent.checker.requirement import requirements
+from dealer_agent.checker.searches import expect_number, filter_of
 from dealer_agent.checker.target import Target
 from dealer_agent.protocol.schemas import response_schema
 from dealer_agent.protocol.skill import SKILL_BY_ID, SKILL_BY_REQUEST_TYPE, SKILLS
@@ -200,6 +203,20 @@ async def _(target: Target) -> None:
                 refusal_of(await target.send(payload))
 
 
+@check("facets.filters-kept")
+async def _(target: Target) -> None:
+    """A few filters are tried, each with a value that excludes listings."""
+    validator, facet = await _request_validator(target, "inventory.facets"), await facet_of_all(target)
+    closed = not validator.is_valid({"type": "inventory.facets.request", "filters": {"no_such_filter": True}})
+    skip_unless(closed, "The schema accepts any filter.")
+    for name in ("make", "fuel", "body", "rooftops", "year_min", "price_max"):
+        with suppress(Skipped):
+            filters, matches = await filter_of(target, name)
+            if validator.is_valid({"type": "inventory.facets.request", "filters": filters}):
+                counts = counts_of((await target.ask("inventory.facets", filters=filters)).get(facet, []))
+                await expect_number(target, sum((counts or {}).values()), filters, matches)
+
+
 @check("leads.requests-kept")
 async def _(target: Target) -> None:
     """The leads are those that published versions refuse."""
@@ -207,3 +224,14 @@ async def _(target: Target) -> None:
     for name, row in OF_LEADS.items():
         if requirements()[name].applies_to(*target.variant) and not validator.is_valid(defective(target, row)):
             await expect_refused(target, row)
+
+
+@check("leads-valid.requests-accepted")
+async def _(target: Target) -> None:
+    """The leads have the valid values that other checks send."""
+    validator = await _request_validator(target, "lead.submit")
+    for group in sorted({row.group for row in VALID.values()}):
+        exchange, place = await send_valid(target, group)
+        broken = not is_answered(exchange) and refusal_of(exchange).code in VALIDATION_CODES
+        accepted = validator.is_valid(place.asked(exchange))
+        expect(not (broken and accepted), "A lead that fits the schema is refused for its form.", exchange)
