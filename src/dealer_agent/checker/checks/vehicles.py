@@ -255,7 +255,7 @@ judge_each(
 
 @check("vehicle.zip-same-vehicle")
 async def _(target: Target) -> None:
-    """What a ZIP code changes is up to the dealer: a price, for example."""
+    """A ZIP code may lower a price. A higher one has charges in it that the advertised price does not have."""
     for listing in [await _one(target, "vin"), *spread(await identified(target, "vin"), "vin", 2)]:
         detail = await _with_zip(target, listing["vin"])
         for name in listing.keys() - {*_OF_PRICE}:
@@ -265,6 +265,9 @@ async def _(target: Target) -> None:
             )
             words = f"{name} of {listing['vin']} is {detail.get(name)!r:.100}, and not {listing[name]!r:.100}."
             expect(not wrong, f"With a ZIP code, {words}")
+        price, other = number_of(listing, "price"), number_of(detail, "price")
+        dearer = price is not None and other is not None and other > price
+        expect(not dearer, f"With a ZIP code, {listing['vin']} costs {other} dollars, and {price} without.")
 
 
 @check("vehicle.zip-same-price")
