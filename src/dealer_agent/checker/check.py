@@ -30,13 +30,14 @@ from dataclasses import dataclass
 from functools import cache, partial
 from importlib import import_module
 from typing import Any
+from zlib import crc32
 
 from dealer_agent.checker.card import FetchedCard
 from dealer_agent.checker.exchange import Exchange
 from dealer_agent.checker.outcome import Judgement, conclude
 from dealer_agent.checker.reply import Refusal, answered, rejected
 from dealer_agent.checker.requirement import requirements
-from dealer_agent.checker.target import Target, asking
+from dealer_agent.checker.target import Target, asking, elsewhere
 
 CheckFunction = Callable[[Target], Awaitable[None]]
 Probe = Callable[[Target], Awaitable[Any]]
@@ -102,6 +103,17 @@ def each_of(probe: Probe, rows: Mapping[str, Judgement], *, last: bool = False) 
     judge_each({requirement_id: (probe, judgement) for requirement_id, judgement in rows.items()}, last=last)
 
 
+def _in_turn(requirement_id: str, request: Probe) -> Probe:
+    """A request that goes to one interface of the card for half of the ids, and to the other one for the other half."""
+
+    async def send(target: Target) -> Any:
+        interfaces = sorted(target.card.interfaces, key=lambda each: each.binding)
+        turn = crc32(requirement_id.encode()) + target.revision.snake_case
+        return await request(elsewhere(target, interfaces[turn % len(interfaces)], target.vendor))
+
+    return send
+
+
 @cache
 def checks() -> dict[str, Check]:
     """All checks by id. Imports the modules of `checks/`."""
@@ -110,7 +122,7 @@ def checks() -> dict[str, Check]:
         import_module(f"{package.__name__}.{module.name}")
     for row in requirements().values():
         if row.refused is not None:
-            judge_each({row.id: (asking(row.skills[0], **row.refused), rejected)})
+            judge_each({row.id: (_in_turn(row.id, asking(row.skills[0], **row.refused)), rejected)})
         elif row.accepted is not None:
-            judge_each({row.id: (asking(row.skills[0], **row.accepted), answered)})
+            judge_each({row.id: (_in_turn(row.id, asking(row.skills[0], **row.accepted)), answered)})
     return _registered

@@ -27,8 +27,23 @@ from dealer_agent.checker.searches import Matches, ReadPage, key_of, number_of, 
 from dealer_agent.checker.target import Listing, TargetStock
 from dealer_agent.protocol.vehicle import FIELDS
 
-ESSENTIAL = ("vin", "stock", "vehicle_id", "year", "make", "model", "condition", "price", "mileage", "rooftop")
-"""Members from which a buyer chooses."""
+ESSENTIAL = (
+    *(
+        "vin",
+        "stock",
+        "vehicle_id",
+        "year",
+        "make",
+        "model",
+        "condition",
+        "price",
+        "mileage",
+        "rooftop",
+        "vehicle_type",
+    ),
+    *("list_price", "msrp", "updated_at", "electric_range_mi", "dc_fast_charge", "charge_port", "displacement_cc"),
+)
+"""Members that the specification names."""
 
 VOLATILE = ("updated_at", "changed_at")
 """Members that may change from answer to answer."""

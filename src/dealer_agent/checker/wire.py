@@ -64,7 +64,7 @@ class TargetConnection:
         self._received_bytes = 0
         self.limited: list[Exchange] = []
         # The exchanges of each target, by what tells it from others.
-        self.exchanges: defaultdict[Hashable, list[Exchange]] = defaultdict(list)
+        self.exchanges: defaultdict[tuple[Hashable, ...], list[Exchange]] = defaultdict(list)
         self.has_changed = False
         self._stock: Hashable = None
         self.sent = 0

@@ -62,6 +62,20 @@ async def _(target: Target) -> None:
             expect(len(keys) == total, f"The pages of {shown(filters)} have {len(keys)} of {total} vehicles.")
 
 
+@check("query.later-pages")
+async def _(target: Target) -> None:
+    """Two pages of one query are compared, which are the halves of what it finds."""
+    query = {"query": await one_word(target, "make")}
+    with skip_if_failed():
+        total = (await search(target, filters=query, pagination={"skip": 0, "limit": PAGE})).total
+    half = skip_unless(total, "The query finds nothing.") // 2
+    first, second = [
+        await search(target, filters=query, pagination={"skip": skip, "limit": half or 1}) for skip in (0, half)
+    ]
+    good = first.total == second.total == total and (not half or set(first.keys).isdisjoint(second.keys))
+    expect(good, f"{shown(query)} finds {total} vehicles, {second.total} on a later page, or some of them twice.")
+
+
 async def _price_case(target: Target) -> tuple[Listing, Callable[[Listing], bool]]:
     end = int(max(skip_unless(numbers(await target.listings(), "price"), "No listing has a price.")))
     return {"price_max": end}, lambda each: (price := number_of(each, "price")) is not None and price <= end

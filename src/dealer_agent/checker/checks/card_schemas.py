@@ -1,26 +1,26 @@
 """Checks the JSON Schemas that a card names: they can be fetched, are valid, and describe what the agent does."""
 
-import json
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import cache
 from typing import Any
 from urllib.parse import urldefrag, urljoin
 
 import jsonschema_rs
 
 from dealer_agent.checker import forms
-from dealer_agent.checker.check import check, each_of
+from dealer_agent.checker.check import check, check_each, each_of
 from dealer_agent.checker.checks.cards import profile_extensions
 from dealer_agent.checker.checks.errors import UNKNOWN_MEMBER
-from dealer_agent.checker.checks.lead_defects import OF_LEADS, defective, expect_refused
+from dealer_agent.checker.checks.facets import counts_of, facet_of_all
+from dealer_agent.checker.checks.lead_defects import OF_LEADS, VALIDATION_CODES, defective, expect_refused
+from dealer_agent.checker.checks.valid_leads import VALID, send_valid
 from dealer_agent.checker.exchange import Exchange, at
-from dealer_agent.checker.outcome import Failed, Skipped, expect, skip_unless, status
+from dealer_agent.checker.outcome import Skipped, expect, skip_unless, status
 from dealer_agent.checker.reply import is_answered, payload_of, refusal_of
 from dealer_agent.checker.requirement import requirements
+from dealer_agent.checker.searches import expect_number, filter_of
 from dealer_agent.checker.target import Target
-from dealer_agent.protocol.schemas import response_schema
-from dealer_agent.protocol.skill import SKILL_BY_ID, SKILL_BY_REQUEST_TYPE, SKILLS
+from dealer_agent.protocol.skill import SKILL_BY_ID, SKILLS
 
 MOST_DOCUMENTS = 60
 """Documents that the references of one schema are followed to."""
@@ -108,34 +108,34 @@ def _is_schema(exchange: Exchange) -> bool | str:
 each_of(_all, {"cards.schemas-served": status(200), "cards.schemas-valid": _is_schema})
 
 
-async def _answered(target: Target, kind: str) -> list[tuple[str, dict[str, Any], Exchange]]:
-    """Requests of the reading skills that the agent accepts, with the URL of a kind of schema and the exchange."""
-    urls = _urls(target, kind)
-    requests: list[tuple[str, dict[str, Any]]] = [
-        ("dealer.information", {}),
-        ("inventory.facets", {"filters": {"condition": ["new"]}}),
-        ("inventory.search", {}),
-    ]
-    if "inventory.search" in target.card.skills:
-        listing = next((each for each in await target.listings() if each.get("make")), {})
-        filters = {"make": [listing["make"]]} if listing else {}
-        sort = {"field": "price", "order": "asc"}
-        requests.append(("inventory.search", {"filters": filters, "sort": sort, "pagination": {"skip": 0, "limit": 5}}))
-        if listing.get("vin"):
-            requests.append(("inventory.vehicle", {"vin": listing["vin"]}))
-    schemas = []
-    for skill_id, members in requests:
-        if skill_id in urls and skill_id in target.card.skills:
-            payload = target.payload(skill_id, **members)
-            schemas.append((urls[skill_id], payload, await target.send(payload)))
-    return [each for each in schemas if not each[2].is_refusal]
+async def _refused_by_published_versions(target: Target) -> None:
+    """Sends what published versions refuse. Afterwards it is among the exchanges of the target."""
+    for row in requirements().values():
+        if row.refused is not None and row.source.startswith("AAP") and row.skills[0] in target.card.skills:
+            await target.send(target.payload(row.skills[0], **row.refused))
 
 
-@check("cards.request-schemas")
-async def _(target: Target) -> None:
-    for url, payload, exchange in await _answered(target, "request_schema"):
-        accepted = (await _validator(target, url)).is_valid(payload)
-        expect(accepted, f"The schema {url} refuses {json.dumps(payload)}.", exchange)
+@check_each({"cards.request-schemas": "request_schema", "cards.response-schemas": "response_schema"}, last=True)
+async def _(target: Target, kind: str) -> None:
+    """All answered requests of the run, or the responses to them, fit the schemas. Other checks are about schemas that
+    cannot be used.
+    """
+    validators: dict[str, jsonschema_rs.Validator] = {}
+    for skill_id, url in _urls(target, kind).items():
+        # Leads have a check of their own.
+        if (skill_id, kind) != ("lead.submit", "request_schema"):
+            with suppress(Skipped):
+                validators[SKILL_BY_ID[skill_id].request_type] = await _validator(target, url)
+    if kind == "request_schema":
+        await _refused_by_published_versions(target)
+    for exchange in target.posted:
+        payload = target.asked(exchange)
+        validator = validators.get(str(at(payload, "type")))
+        if validator is not None and is_answered(exchange):
+            document = payload if kind == "request_schema" else payload_of(exchange)
+            defect = next(validator.iter_errors(document), None)
+            where = "/".join(map(str, defect.instance_path)) if defect else ""
+            expect(defect is None, f"The {kind} refuses what is answered, at /{where}: {str(defect)[:200]}", exchange)
 
 
 @check("cards.request-schemas-refuse")
@@ -151,53 +151,24 @@ async def _(target: Target) -> None:
     expect(not accepted, "The schema accepts an unknown filter, which the agent refuses.", exchange)
 
 
-@cache
-def _of_the_protocol(request_type: str) -> jsonschema_rs.Validator:
-    return jsonschema_rs.Draft202012Validator(response_schema(SKILL_BY_REQUEST_TYPE[request_type]))
-
-
-@check("cards.response-schemas")
-async def _(target: Target) -> None:
-    for url, payload, exchange in await _answered(target, "response_schema"):
-        reply = payload_of(exchange)
-        # Other checks fail for a response that breaks the schema of the protocol.
-        if _of_the_protocol(payload["type"]).is_valid(reply):
-            defect = next((await _validator(target, url)).iter_errors(reply), None)
-            where = "/".join(map(str, defect.instance_path)) if defect else ""
-            expect(defect is None, f"{url} refuses a response at /{where}: {str(defect)[:200]}", exchange)
-
-
-@check("cards.answers-fit", last=True)
-async def _(target: Target) -> None:
-    """All answers of the run are compared with the schemas. A schema that cannot be used has checks of its own."""
-    validators: dict[str, jsonschema_rs.Validator] = {}
-    for skill_id, url in _urls(target, "response_schema").items():
-        with suppress(Skipped):
-            validators[skill_id] = await _validator(target, url)
-    for exchange in target.posted:
-        skill = SKILL_BY_REQUEST_TYPE.get(str(at(target.asked(exchange), "type")))
-        if skill is not None and skill.id in validators and is_answered(exchange):
-            reply, validator = payload_of(exchange), validators[skill.id]
-            if not validator.is_valid(reply):
-                defect = next(validator.iter_errors(reply))
-                where = "/".join(map(str, defect.instance_path))
-                raise Failed(f"{skill.id} answers against its schema at /{where}: {str(defect)[:200]}", exchange)
-
-
 async def _request_validator(target: Target, skill_id: str) -> jsonschema_rs.Validator:
     """The validator of the request schema of a skill. Skips the check without it."""
     url = _urls(target, "request_schema").get(skill_id)
     return await _validator(target, skip_unless(url, f"The card names no schema of {skill_id}."))
 
 
-@check("cards.requests-kept")
+@check("facets.filters-kept")
 async def _(target: Target) -> None:
-    """The requests are those that published versions refuse."""
-    for row in requirements().values():
-        if row.refused is not None and row.source.startswith("AAP") and row.skills[0] in target.card.skills:
-            payload = target.payload(row.skills[0], **row.refused)
-            if not (await _request_validator(target, row.skills[0])).is_valid(payload):
-                refusal_of(await target.send(payload))
+    """A few filters are tried, each with a value that excludes listings."""
+    validator, facet = await _request_validator(target, "inventory.facets"), await facet_of_all(target)
+    closed = not validator.is_valid({"type": "inventory.facets.request", "filters": {"no_such_filter": True}})
+    skip_unless(closed, "The schema accepts any filter.")
+    for name in ("make", "fuel", "body", "rooftops", "year_min", "price_max"):
+        with suppress(Skipped):
+            filters, matches = await filter_of(target, name)
+            if validator.is_valid({"type": "inventory.facets.request", "filters": filters}):
+                counts = counts_of((await target.ask("inventory.facets", filters=filters)).get(facet, []))
+                await expect_number(target, sum((counts or {}).values()), filters, matches)
 
 
 @check("leads.requests-kept")
@@ -207,3 +178,14 @@ async def _(target: Target) -> None:
     for name, row in OF_LEADS.items():
         if requirements()[name].applies_to(*target.variant) and not validator.is_valid(defective(target, row)):
             await expect_refused(target, row)
+
+
+@check("leads-valid.requests-accepted")
+async def _(target: Target) -> None:
+    """The leads have the valid values that other checks send."""
+    validator = await _request_validator(target, "lead.submit")
+    for group in sorted({row.group for row in VALID.values()}):
+        exchange, place = await send_valid(target, group)
+        broken = not is_answered(exchange) and refusal_of(exchange).code in VALIDATION_CODES
+        accepted = validator.is_valid(place.asked(exchange))
+        expect(not (broken and accepted), "A lead that fits the schema is refused for its form.", exchange)

@@ -57,8 +57,8 @@ def _data_part(message: Any) -> dict[str, Any]:
 async def _messages(target: Target) -> list[tuple[dict[str, Any], Exchange]]:
     """The message of each success so far, at least of one, and its exchange.
 
-    Each message gets more members: `part` is its first data part, `media_type` and `type` are what this part must have,
-    and `request_id` is the `messageId` of the request.
+    Each message gets more members: `others` are those beside it, `part` is its first data part,
+    `media_type` and `type` are what this part must have, and `request_id` is the `messageId` of the request.
     """
     exchanges = [await asking(SKILL)(target)]
     message_of(exchanges[0])
@@ -73,7 +73,9 @@ async def _messages(target: Target) -> list[tuple[dict[str, Any], Exchange]]:
         skill = SKILL_BY_REQUEST_TYPE.get(str(at(_data_part(sent), "data.type")))
         if skill:
             message = message_of(exchange)
+            outer = exchange.json["result"] if target.is_rpc else exchange.json
             wanted = {
+                "others": sorted(outer.keys() - {"message"}),
                 "request_id": at(sent, "messageId"),
                 "media_type": target.media_type(skill.id, "response"),
                 "type": f"{skill.id}.response",
@@ -88,6 +90,9 @@ async def _messages(target: Target) -> list[tuple[dict[str, Any], Exchange]]:
             "The response has no messageId."
             if not forms.name(message.get("messageId"))
             else message["messageId"] != message["request_id"] or "The response repeats the messageId of the request."
+        ),
+        "envelope.reply.message-alone": lambda message: (
+            not message["others"] or f"Beside the message, there is {message['others'][0]}."
         ),
         "envelope.reply.role": has("role", forms.one_of("ROLE_AGENT")),
         "envelope.reply.one-part": has("parts", lambda parts: isinstance(parts, list) and len(parts) == 1),

@@ -104,7 +104,7 @@ def _asks_a_skill(target: Target, exchange: Exchange) -> bool:
     return str(at(target.asked(exchange), "type")) in SKILL_BY_REQUEST_TYPE
 
 
-async def _errors_of_run(target: Target) -> list[Refusal]:
+async def errors_of_run(target: Target) -> list[Refusal]:
     """The errors of some requests that no agent can fulfil, and of all requests of skills so far that were refused.
 
     Skips the check if there is none: others fail for that.
@@ -124,9 +124,7 @@ async def _errors_of_run(target: Target) -> list[Refusal]:
 
 async def _with_payload(target: Target) -> list[Refusal]:
     """The errors with an error payload. `errors.payload` fails for others."""
-    return skip_unless(
-        [each for each in await _errors_of_run(target) if each.payload], "No error has an error payload."
-    )
+    return skip_unless([each for each in await errors_of_run(target) if each.payload], "No error has an error payload.")
 
 
 def _entries(refusal: Refusal) -> list[Any]:
@@ -168,7 +166,7 @@ def _is_not_retryable(*codes: str) -> Judgement:
 
 
 each_of(
-    _errors_of_run,
+    errors_of_run,
     {
         "errors.status": _is_true(lambda error: error.status >= 400, "An error has an HTTP status below 400."),
         "errors.members": _error(
@@ -263,7 +261,7 @@ async def _(target: Target, good: Callable[[Refusal, Target], bool], defect: str
 
 @check("errors.one-domain", last=True)
 async def _(target: Target) -> None:
-    domains = {str(domain): each for each in await _errors_of_run(target) if (domain := each.info.get("domain"))}
+    domains = {str(domain): each for each in await errors_of_run(target) if (domain := each.info.get("domain"))}
     last = next(reversed(domains.values()), None)
     expect(len(domains) < 2, f"Errors have the domains {' and '.join(domains)}.", last.exchange if last else None)
 
@@ -295,7 +293,7 @@ async def _(target: Target) -> None:
 @check("errors.created-now")
 async def _(target: Target) -> None:
     """The header `Date` is the agent's own clock, so a wrong clock of this machine does not matter."""
-    times = [(_time_of(each), date_of(each.exchange), each.exchange) for each in await _errors_of_run(target)]
+    times = [(_time_of(each), date_of(each.exchange), each.exchange) for each in await errors_of_run(target)]
     known = [(created, now, exchange) for created, now, exchange in times if created and now]
     skip_unless(known, "No error has both created_at and the header Date.")
     for created, now, exchange in known:
@@ -384,7 +382,7 @@ def _points_elsewhere(pointer: str, members: Payload) -> bool:
 
 async def _wrong_requests(target: Target) -> list[tuple[Payload, Refusal]]:
     """The payloads that were refused so far, and their errors."""
-    refused = [(target.asked(each.exchange), each) for each in await _errors_of_run(target)]
+    refused = [(target.asked(each.exchange), each) for each in await errors_of_run(target)]
     return [(payload, error) for payload, error in refused if payload]
 
 

@@ -1,7 +1,7 @@
 """Checks all searches of a run by the rules of `oracle.py`, and searches with combinations that buyers use."""
 
 from collections.abc import AsyncIterator, Iterator, Mapping
-from itertools import combinations, cycle
+from itertools import combinations, cycle, product
 from typing import Any
 
 from dealer_agent.checker import forms
@@ -10,7 +10,7 @@ from dealer_agent.checker.checks.filters import one_word
 from dealer_agent.checker.differences import LONGEST_WORD
 from dealer_agent.checker.exchange import at, dicts
 from dealer_agent.checker.fields import CLOSED, ORDERS, RANGE_FILTERS, SORTS, WORD_FILTERS, by_id, id_of, is_searchable
-from dealer_agent.checker.oracle import RULES, Answered, is_valid, matcher, sort_values
+from dealer_agent.checker.oracle import RULES, Answered, is_in_order, is_valid, matcher, sort_values, value_of
 from dealer_agent.checker.outcome import Judgement, Skipped, conclude, expect, skip_if_failed, skip_unless
 from dealer_agent.checker.reply import is_answered
 from dealer_agent.checker.searches import ReadPage, numbers, search, shown
@@ -106,31 +106,51 @@ def _names(target: Target) -> list[str]:
     return [name for name, member in named.items() if member not in target.revision.unsearchable]
 
 
-def _filter_pairs(listings: list[Listing], names: list[str]) -> Iterator[Filters]:
-    """Pairs of filters, of which each leaves out vehicles that the other finds."""
-    pairs_of: dict[str, list[tuple[Filters, set[int], set[int]]]] = {}
+Case = tuple[Filters, set[int], set[int]]
+"""A filter, and the positions of the listings that match it, and that certainly do not."""
+
+
+def _together(cases_of: Mapping[str, list[Case]], names: tuple[str, ...]) -> Filters | None:
+    """One filter of each name, of which each leaves out a listing that the others find. None if there are no such."""
+    best: tuple[int, Filters] | None = None
+    for cases in product(*(cases_of.get(name, ()) for name in names)):
+        matching = [case[1] for case in cases]
+        decisive = all(
+            case[2].intersection(*(each for other, each in enumerate(matching) if other != index))
+            for index, case in enumerate(cases)
+        )
+        if decisive and (best is None or len(set.intersection(*matching)) > best[0]):
+            best = len(set.intersection(*matching)), {name: value for case in cases for name, value in case[0].items()}
+    return best and best[1]
+
+
+def _decisive(listings: list[Listing], names: list[str]) -> Iterator[Filters]:
+    """Filters that are decisive together, three if possible. Each pair with a popular filter is among them."""
+    cases_of: dict[str, list[Case]] = {}
     for name in names:
-        for filters in _candidates(listings, name, 4):
+        for filters in _candidates(listings, name, 6):
             results = [matcher(filters)(each) for each in listings]
             # None: not certain.
             matching = {index for index, result in enumerate(results) if result is True}
             excluded = {index for index, result in enumerate(results) if result is False}
-            pairs_of.setdefault(name, []).append((filters, matching, excluded))
-    pairs = [
-        (one, other)
-        for one, other in combinations(names, 2)
+            cases_of.setdefault(name, []).append((filters, matching, excluded))
+
+    def is_popular(pair: tuple[str, ...]) -> bool:
         # The second condition: the two ends of one range.
-        if {one, other} & {*POPULAR} or RANGE_FILTERS.get(one, 1) == RANGE_FILTERS.get(other, 2)
-    ]
-    for one, other in pairs:
-        both = (
-            (len(ours & theirs), first | second)
-            for first, ours, not_ours in pairs_of.get(one, ())
-            for second, theirs, not_theirs in pairs_of.get(other, ())
-            if ours & not_theirs and theirs & not_ours
-        )
-        if chosen := max(both, key=lambda case: case[0], default=None):
-            yield chosen[1]
+        return bool({*pair} & {*POPULAR}) or RANGE_FILTERS.get(pair[0], 1) == RANGE_FILTERS.get(pair[1], 2)
+
+    left = dict.fromkeys(sorted(combinations(names, 2), key=lambda pair: not is_popular(pair)))
+    while left:
+        pair = next(iter(left))
+        thirds = [
+            each for each in reversed(names) if all(tuple(sorted((one, each), key=names.index)) in left for one in pair)
+        ]
+        threes = (_together(cases_of, (*pair, each)) for each in thirds)
+        chosen = next(filter(None, threes), None) or _together(cases_of, pair)
+        if chosen:
+            yield chosen
+        for each in combinations(sorted(chosen or pair, key=names.index), 2):
+            left.pop(each, None)
 
 
 def _most_selective_filter(listings: list[Listing], name: str) -> list[Filters]:
@@ -142,12 +162,12 @@ def _most_selective_filter(listings: list[Listing], name: str) -> list[Filters]:
 
 @check("filters.pairs")
 async def _(target: Target) -> None:
-    """Pairs of filters are used that are decisive: each of the two excludes vehicles that the other finds."""
+    """Filters are used that are decisive: each excludes vehicles that the others find. Each search has another sort."""
     listings = (await target.some_listings())[:MOST_COMPARED]
-    for filters in skip_unless([*_filter_pairs(listings, _names(target))], "No two filters are decisive together."):
-        await _expect(
-            target, {"filters": filters, "pagination": _FIRST}, "filters.everywhere", "search.total-everywhere"
-        )
+    sorts = cycle([{"field": field, "order": order} for order in ORDERS for field in SORTS])
+    for filters in skip_unless([*_decisive(listings, _names(target))], "No two filters are decisive together."):
+        members = {"filters": filters, "pagination": _FIRST, "sort": next(sorts)}
+        await _expect(target, members, "filters.everywhere", "search.total-everywhere")
 
 
 @check("filters.with-all-else")
@@ -197,7 +217,7 @@ async def _(target: Target) -> None:
 async def _(target: Target, field: str, order: str) -> None:
     """Small pages of a sorted search have the values of the field that one large page has at the same positions.
 
-    They are at the beginning, in the middle and at the end.
+    They are at the beginning and in the middle. A page at the end of the stock continues the order.
     """
     members = {"sort": {"field": field, "order": order}}
     with skip_if_failed():
@@ -205,11 +225,18 @@ async def _(target: Target, field: str, order: str) -> None:
     count = len(first.vehicles)
     if count < 4:
         raise Skipped("The stock is too small for a second page.")
-    for skip in (1, count // 2, count - 2):
-        page = await search(target, **members, pagination={"skip": skip, "limit": 3})
-        values, expected = (sort_values(each, field) for each in (page.vehicles, first.vehicles[skip : skip + 3]))
+    total, last = first.total or 0, value_of(first.vehicles[-1], field)
+    if total > count + 3 and last is not None:
+        page = await search(target, **members, pagination={"skip": total - 3, "limit": 3})
+        late = [value for each in page.vehicles if (value := value_of(each, field)) is not None]
+        good = all(is_in_order(order, last, value) for value in late)
+        expect(good, f"Sorted by {field} {order}, the last page has {late}, and the first page ends with {last}.")
+    pages = [(0, 1), (1, 3)] if order == "asc" else [(1, 3), (count // 2, 1)]
+    for skip, limit in pages if total > count + 3 else [*pages, (count - 2, 3)]:
+        page = await search(target, **members, pagination={"skip": skip, "limit": limit})
+        values, expected = (sort_values(each, field) for each in (page.vehicles, first.vehicles[skip : skip + limit]))
         # A dealer may have a page of fewer vehicles.
-        same = values == expected[: len(values)] if count > skip + 3 else values[: len(expected)] == expected
+        same = values == expected[: len(values)] if count > skip + limit else values[: len(expected)] == expected
         expect(
             same, f"Sorted by {field} {order}, the page at {skip} has {values}, and a large page has {expected} there."
         )

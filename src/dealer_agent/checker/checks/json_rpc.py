@@ -6,6 +6,7 @@ from typing import Any
 
 from dealer_agent.checker import forms
 from dealer_agent.checker.check import check, check_each, each_of, judge_each
+from dealer_agent.checker.checks.errors import errors_of_run
 from dealer_agent.checker.exchange import Exchange, at
 from dealer_agent.checker.outcome import Judgement, expect, has, skip_unless, status
 from dealer_agent.checker.reply import data_of, is_answered, number, refusal_of, refused
@@ -90,30 +91,37 @@ def _error(judgement: Judgement) -> Judgement:
     return lambda exchange: judgement(refusal_of(exchange).exchange.json["error"])
 
 
+async def _errors_of_skills(target: Target) -> list[Exchange]:
+    """The exchange of a call for an unknown skill, and of all calls of skills that were refused."""
+    return [await _error_of_a_skill(target), *(each.exchange for each in await errors_of_run(target))]
+
+
 judge_each(
     {
         "json-rpc.error-object": (
-            _error_of_a_skill,
+            _errors_of_skills,
             _error(has("code", lambda value: isinstance(value, int) and not isinstance(value, bool))),
             _error(has("message", forms.name)),
             _error(_has_only_members("code", "message", "data")),
         ),
-        "json-rpc.http-status": (_error_of_a_skill, refused, status(200)),
-    }
+    },
+    last=True,
 )
+judge_each({"json-rpc.http-status": (_error_of_a_skill, refused, status(200))})
 
 
-@check("json-rpc.error-data")
+@check("json-rpc.error-data", last=True)
 async def _(target: Target) -> None:
     """The revision, or the vocabulary, decides between two forms: the error payload alone, or an array of details."""
-    refusal = refusal_of(await _error_of_a_skill(target))
-    form, data = target.revision.error_data, refusal.data
-    if form == "payload" or (form == "of the vocabulary" and target.vendor == "autoagent"):
-        good = isinstance(data, dict) and "@type" not in data and "error_id" in data
-        expect(good, "error.data is not an error payload without @type.", refusal.exchange)
-    else:
-        good = data != [] and forms.array_of(lambda each: isinstance(at(each, "@type"), str))(data)
-        expect(good, "error.data is not an array of objects with @type.", refusal.exchange)
+    form, is_own = target.revision.error_data, target.vendor == "autoagent"
+    for exchange in await _errors_of_skills(target):
+        data = refusal_of(exchange).data
+        if form == "payload" or (form == "of the vocabulary" and is_own):
+            good = isinstance(data, dict) and "@type" not in data and "error_id" in data
+            expect(good, "error.data is not an error payload without @type.", exchange)
+        else:
+            good = data != [] and forms.array_of(lambda each: isinstance(at(each, "@type"), str))(data)
+            expect(good, "error.data is not an array of objects with @type.", exchange)
 
 
 # Ids

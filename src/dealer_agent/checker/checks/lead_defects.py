@@ -215,9 +215,19 @@ def change_lead(payload: Lead, target: Target, path: str, value: Any) -> None:
     (drop(path) if value is ABSENT else put(path, value))(payload)
 
 
+PARTS: tuple[Lead, ...] = (
+    {},
+    {"trade_in": {"year": 2018, "make": "Honda", "model": "Civic"}},
+    {"vehicle_of_interest": {"make": "Honda"}, "appointment": {"appointment_type": "sales"}},
+)
+
+
 def defective(target: Target, *rows: LeadDefect) -> Lead:
     """A lead with these defects. One of an appointment is in a lead with an appointment."""
-    payload = lead(target)
+    # The rules of consents hold whatever else a lead has.
+    is_about_consent = all(row.path.startswith("consent") for row in rows)
+    turn = len(rows[0].path) + target.revision.snake_case
+    payload = lead(target, **(PARTS[turn % len(PARTS)] if is_about_consent else {}))
     for row in rows:
         if row.path.startswith("appointment."):
             payload.setdefault("appointment", {"appointment_type": "sales"})

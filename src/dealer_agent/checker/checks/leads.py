@@ -91,7 +91,8 @@ async def full(target: Target) -> Lead:
 def of_no_time(target: Target) -> Lead:
     """A lead for an unknown vehicle, with an appointment without a time. Its response serves several checks."""
     vehicle = UNKNOWN_VEHICLE if target.revision.is_published else EXTRA_MEMBERS
-    return lead(target, vehicle_of_interest=vehicle, appointment=NO_TIME_GIVEN)
+    near = f"{key_of(target, 'first')[:-1]}j"
+    return lead(target, vehicle_of_interest=vehicle, appointment=NO_TIME_GIVEN, idempotency_key=near)
 
 
 async def _empty(target: Target) -> tuple[Refusal, set[str]]:
@@ -363,6 +364,19 @@ async def _(target: Target) -> None:
         "A lead for another vehicle gets the response to the first lead, because it has the same key.",
         exchange,
     )
+
+
+@check("idempotency.near-key")
+async def _(target: Target) -> None:
+    """The second lead has the key of the first one, but for its last character."""
+    lead_id = data_of(await accepted_first(target)).get("lead_id")
+    exchange = await submit(target, of_no_time(target))
+    if is_answered(exchange):
+        same = lead_id is not None and data_of(exchange).get("lead_id") == lead_id
+        expect(not same, "Another lead gets the answer of the first.", exchange)
+    else:
+        conflict = refusal_of(exchange).code == "IDEMPOTENCY_CONFLICT"
+        expect(not conflict, "A key that differs in its last character is a conflict.", exchange)
 
 
 judge_each(

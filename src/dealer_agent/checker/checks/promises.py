@@ -62,6 +62,22 @@ async def _(target: Target) -> None:
     expect(first["lead_id"] != second["lead_id"], "The leads of two customers have one id.", exchange)
 
 
+@check("leads.customers-apart", last=True)
+async def _(target: Target) -> None:
+    """All leads that the card's checks sent are compared, those of customers who share no e-mail address or phone."""
+    places = [each for place, each in target.wire.exchanges.items() if place[0] == target.card.url]
+    owners: dict[str, set[Any]] = {}
+    for exchange in (
+        each for one in places for each in one if LEAD.encode() in each.request_body and is_answered(each)
+    ):
+        customer = at(next(iter(_parts(exchange)), None), "data.customer")
+        contacts = {at(customer, name) for name in ("email", "phone")} - {None}
+        for path in ("lead_id", "appointment.appointment_id"):
+            if isinstance(found := at(data_of(exchange), path), str):
+                owner = owners.setdefault(f"{path} {found}", contacts)
+                expect(contacts & owner, f"The leads of two customers have the {path} {found!r}.", exchange)
+
+
 @check("leads.reply-dealer-known")
 async def _(target: Target) -> None:
     """The lead names a vehicle, so the response may name the rooftop of the vehicle in place of the dealer."""

@@ -1,11 +1,14 @@
 """Checks that a dealer accepts valid leads: each valid value, each kind of vehicle, at each interface of the card."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from dealer_agent.checker.check import check, check_each
-from dealer_agent.checker.checks.lead_defects import ABSENT, Lead, change_lead, lead, seed_of, submit, time_at
+from dealer_agent.checker.checks.lead_defects import ABSENT, EAST, Lead, change_lead, lead, seed_of, submit, time_at
+from dealer_agent.checker.checks.visits import one_time, visit
 from dealer_agent.checker.exchange import Exchange
 from dealer_agent.checker.outcome import Skipped, skip_unless
 from dealer_agent.checker.reply import data_of, is_answered, refusal_of
@@ -22,6 +25,18 @@ class LeadValue(NamedTuple):
     path: str
     value: Any
     group: int
+
+
+@dataclass(frozen=True)
+class AtTime:
+    """A value that is made of a time, in UTC, at which the dealer is open."""
+
+    of: Callable[[datetime], Any]
+
+
+def _window(start: datetime) -> list[dict[str, str]]:
+    """One window of two hours, with the offsets of its times."""
+    return [{"start": start.isoformat(), "end": (start + timedelta(hours=2)).isoformat()}]
 
 
 VALID: Mapping[str, LeadValue] = {
@@ -53,6 +68,12 @@ VALID: Mapping[str, LeadValue] = {
     "duration-120": LeadValue("appointment.duration_minutes", 120, 2),
     "duration-30": LeadValue("appointment.duration_minutes", 30, 3),
     "notes": LeadValue("appointment.notes", "n" * 2_000, 3),
+    "message-letters": LeadValue("message", "Ist der Škoda noch da?\n車 🚗", 2),
+    "submitted-milliseconds": LeadValue("submitted_at", lambda target: time_at(target, -1)[:-1] + ".250Z", 1),
+    "time-offset": LeadValue("appointment.appointment_at", AtTime(lambda at: at.astimezone(EAST).isoformat()), 2),
+    "time-milliseconds": LeadValue("appointment.appointment_at", AtTime(lambda at: f"{at:%Y-%m-%dT%H:%M:%S}.000Z"), 3),
+    "windows-offset": LeadValue("appointment.requested_windows", AtTime(lambda at: _window(at.astimezone(EAST))), 2),
+    "windows-utc": LeadValue("appointment.requested_windows", AtTime(_window), 3),
     "submitted-at": LeadValue("submitted_at", lambda target: time_at(target, -1), 4),
     "message-4000": LeadValue("message", "m" * 4_000, 4),
     "short-key": LeadValue("idempotency_key", "k", 4),
@@ -83,10 +104,14 @@ async def _of_kind(target: Target, group: int) -> Lead:
     return {}
 
 
-def _valid(target: Target, *rows: LeadValue) -> Lead:
+async def _valid(target: Target, *rows: LeadValue) -> Lead:
     """A valid lead that has these values, to show that only their defective forms are refused."""
     payload = lead(target, person=f"valid {rows[0].group}")
     for row in rows:
+        if isinstance(row.value, AtTime):
+            at = await visit(target, f"valid {row.group}", one_time, drive=False)
+            moment = datetime.fromisoformat(at["appointment"]["appointment_at"])
+            row = row._replace(value=row.value.of(moment.astimezone(UTC)))
         change_lead(payload, target, row.path, row.value)
     if "appointment" in payload:
         payload["appointment"].setdefault("appointment_type", "sales")
@@ -95,18 +120,26 @@ def _valid(target: Target, *rows: LeadValue) -> Lead:
     return payload
 
 
-async def _send_valid(target: Target, group: int) -> tuple[Exchange, Target]:
-    """The exchange of a lead with all valid values of a group, for a vehicle of one kind, and where it was sent."""
+async def send_valid(target: Target, group: int) -> tuple[Exchange, Target]:
+    """The exchange of a lead with all valid values of a group, for a vehicle of one kind, and where it was sent.
+
+    If the time is not free, it is sent without one.
+    """
     place = _place(target, group)
     rows = [
         row
         for name, row in VALID.items()
         if row.group == group and requirements()[f"leads-valid.{name}"].applies_to(*target.variant)
     ]
-    payload = _valid(target, *rows)
-    if vin := (await _of_kind(target, group)).get("vin"):
-        payload.setdefault("vehicle_of_interest", {})["vin"] = vin
-    return await submit(place, payload), place
+    vin = (await _of_kind(target, group)).get("vin")
+    for chosen in (rows, [row for row in rows if not isinstance(row.value, AtTime)]):
+        payload = await _valid(target, *chosen)
+        if vin:
+            payload.setdefault("vehicle_of_interest", {})["vin"] = vin
+        exchange = await submit(place, payload)
+        if is_answered(exchange) or refusal_of(exchange).code != "APPOINTMENT_TIME_UNAVAILABLE":
+            break
+    return exchange, place
 
 
 @check_each({f"leads-valid.{name}": (row,) for name, row in VALID.items()})
@@ -116,10 +149,10 @@ async def _(target: Target, row: LeadValue) -> None:
     The valid values of one group are sent in one lead, to save requests. If this lead is refused, the value is sent
     alone.
     """
-    together, place = await _send_valid(target, row.group)
+    together, place = await send_valid(target, row.group)
     if is_answered(together):
         return
-    exchange = await submit(place, _valid(target, row))
+    exchange = await submit(place, await _valid(target, row))
     if not is_answered(exchange):
         skip_unless(exchange.status != 413, "The dealer does not accept a lead of this size.")
         refused = refusal_of(exchange)
@@ -132,7 +165,7 @@ async def _(target: Target, row: LeadValue) -> None:
 async def _(target: Target) -> None:
     """If the lead of a group is refused, one for the vehicle alone is sent."""
     for group in range(1, len(KINDS) + 1):
-        together, place = await _send_valid(target, group)
+        together, place = await send_valid(target, group)
         listing = await _of_kind(target, group)
         if listing and not is_answered(together):
             alone = lead(target, person=f"kind {group}", vehicle_of_interest={"vin": listing["vin"]})

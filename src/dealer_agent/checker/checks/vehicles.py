@@ -11,9 +11,9 @@ from dealer_agent.checker.exchange import Exchange, dicts
 from dealer_agent.checker.fields import MEMBERS, id_of
 from dealer_agent.checker.oracle import ESSENTIAL, comparable, differ
 from dealer_agent.checker.outcome import Failed, Judgement, Skipped, conclude, expect, has, skip_if_failed, skip_unless
-from dealer_agent.checker.reply import code, data_of, if_refused, rejected
+from dealer_agent.checker.reply import code, data_of, if_refused, is_answered, refusal_of, refused, rejected
 from dealer_agent.checker.searches import identified, key_of, number_of, search, spread
-from dealer_agent.checker.target import Listing, Target, asking
+from dealer_agent.checker.target import Listing, Target, asking, elsewhere
 
 _SKILL = "inventory.vehicle"
 _UNKNOWN = {"vin": "5UXZZZ00X00Z00000", "stock": "QZXVWK-0", "vehicle_id": "qzxvwk-0"}
@@ -23,11 +23,8 @@ _SHORTENED = ("features", "photos")
 """Lists of which a search may have the first entries only."""
 _NULLABLE = ("rooftop", "charge_port")
 """Members that the published versions allow to be null."""
-_RECORD = (
-    *("price", "list_price", "msrp", "mileage", "year", "make", "model", "stock", "vin", "updated_at", "vehicle_type"),
-    *("electric_range_mi", "dc_fast_charge", "charge_port", "displacement_cc", "rooftop"),
-)
-"""The members that the specification names."""
+_OF_PRICE = ("price", "list_price", "msrp", "fees")
+"""Members that may depend on where the buyer lives."""
 _ZIP = "37203"
 MOST_KINDS = 12
 MOST_SPREAD = 24
@@ -77,9 +74,14 @@ async def _with_unknown_zip(target: Target) -> Exchange:
     return await target.send(target.payload(_SKILL, vin=(await _unique_listing(target, "vin"))["vin"], zip=_ZIP))
 
 
+async def _with_unknown_identifiers(target: Target) -> list[Exchange]:
+    return [await target.send(target.payload(_SKILL, **{name: _UNKNOWN[name]})) for name in ("stock", "vehicle_id")]
+
+
 judge_each(
     {
         # `errors.unknown-vehicle` is the check of an unknown VIN.
+        "vehicle.unknown-identifiers": (_with_unknown_identifiers, refused),
         "vehicle.unknown-stock": (asking(_SKILL, stock=_UNKNOWN["stock"]), code("VEHICLE_NOT_FOUND")),
         "vehicle.unknown-vehicle-id": (asking(_SKILL, vehicle_id=_UNKNOWN["vehicle_id"]), code("VEHICLE_NOT_FOUND")),
         "vehicle.no-identifier-code": (
@@ -123,34 +125,40 @@ def _differs(name: str, value: Any, other: Any) -> bool:
     return differ(value, other)
 
 
+async def _detail(target: Target, listing: Listing) -> Listing:
+    """The detail of a listing. Each vocabulary of the card is used."""
+    vendors = sorted(target.card.vendors or [target.vendor], key=lambda each: each != target.vendor)
+    vendor = vendors[sum(listing["vin"].encode()) // 2 % len(vendors)]
+    return await elsewhere(target, target.interface, vendor).ask(_SKILL, vin=listing["vin"])
+
+
 @check("vehicle.by-vin")
 async def _(target: Target) -> None:
     for listing in await _varied_listings(target):
-        vin = (await target.ask(_SKILL, vin=listing["vin"])).get("vin")
+        vin = (await _detail(target, listing)).get("vin")
         expect(vin == listing["vin"], f"The response to the VIN {listing['vin']} has the VIN {vin!r:.100}.")
 
 
 @check("vehicle.same-listing")
 async def _(target: Target) -> None:
     for listing in await _varied_listings(target):
-        wrong = _difference(listing, await target.ask(_SKILL, vin=listing["vin"]))
+        wrong = _difference(listing, await _detail(target, listing))
         expect(wrong is None, str(wrong))
 
 
 @check("vehicle.essential")
 async def _(target: Target) -> None:
     for listing in await _varied_listings(target):
-        detail = await target.ask(_SKILL, vin=listing["vin"])
-        named = (*ESSENTIAL, *_RECORD)
-        less = [each for each in named if listing.get(each) is not None and detail.get(each) is None]
+        detail = await _detail(target, listing)
+        less = [each for each in ESSENTIAL if listing.get(each) is not None and detail.get(each) is None]
         expect(not less, f"inventory.vehicle lacks {less and less[0]} of {listing['vin']}, which a search has.")
 
 
 @check("vehicle.member-forms")
 async def _(target: Target) -> None:
     for listing in await _varied_listings(target):
-        detail = await target.ask(_SKILL, vin=listing["vin"])
-        for name in _RECORD:
+        detail = await _detail(target, listing)
+        for name in ESSENTIAL:
             form, words = MEMBERS[name]
             good = detail.get(name) is None or form(detail[name])
             expect(good, f"In inventory.vehicle, {name} of {listing['vin']} is {detail.get(name)!r:.100}, not {words}.")
@@ -179,7 +187,8 @@ async def _(target: Target) -> None:
             # An agent may know VINs only: `vehicle.by-stock` and `vehicle.by-vehicle-id` judge that.
             with skip_if_failed():
                 detail = await target.ask(_SKILL, **{member: listing[member]})
-            wrong = _difference(listing, detail)
+            less = next((each for each in ESSENTIAL if each in listing and each not in detail), None)
+            wrong = _difference(listing, detail) or (less and f"the detail lacks {less}.")
             expect(wrong is None, f"By {member}: {wrong}")
 
 
@@ -188,6 +197,18 @@ async def _(target: Target) -> None:
     listing, found = await _listing_and_detail(target)
     less = listing.keys() - found.keys()
     expect(not less, f"inventory.vehicle lacks {min(less, default='')}, which a search has.")
+
+
+@check("vehicle.listed-found")
+async def _(target: Target) -> None:
+    """A vehicle of each status is asked for. It may be no longer available."""
+    statuses = {str(each.get("status")): each["vin"] for each in await identified(target, "vin")}
+    for status, vin in statuses.items():
+        exchange = await target.send(target.payload(_SKILL, vin=vin))
+        if not is_answered(exchange):
+            error = refusal_of(exchange)
+            words = f"A search has {vin}, which is {status}, and the detail is refused as {error.code}."
+            expect(error.code == "VEHICLE_UNAVAILABLE", words, exchange)
 
 
 @check_each({"vehicle.pending": "pending", "vehicle.intransit": "intransit"})
@@ -234,11 +255,19 @@ judge_each(
 
 @check("vehicle.zip-same-vehicle")
 async def _(target: Target) -> None:
-    """What a ZIP code changes is up to the dealer: a price, for example, or where the vehicle is picked up."""
-    listing, detail = await _unique_listing(target, "vin"), await _with_zip(target)
-    for name in (each for each in ESSENTIAL if each not in ("price", "rooftop") and listing.get(each) is not None):
-        words = f"With a ZIP code, {name} of {listing['vin']} is {detail.get(name)!r:.100}, and not {listing[name]!r}."
-        expect(detail.get(name) in (None, listing[name]), words)
+    """A ZIP code may lower a price. A higher one has charges in it that the advertised price does not have."""
+    for listing in [await _unique_listing(target, "vin"), *spread(await identified(target, "vin"), "vin", 2)]:
+        detail = await _with_zip(target, listing["vin"])
+        for name in listing.keys() - {*_OF_PRICE}:
+            lost = name in ESSENTIAL and name not in detail
+            wrong = lost or (
+                name in detail and name not in _NOT_COMPARED and _differs(name, listing[name], detail[name])
+            )
+            words = f"{name} of {listing['vin']} is {detail.get(name)!r:.100}, and not {listing[name]!r:.100}."
+            expect(not wrong, f"With a ZIP code, {words}")
+        price, other = number_of(listing, "price"), number_of(detail, "price")
+        dearer = price is not None and other is not None and other > price
+        expect(not dearer, f"With a ZIP code, {listing['vin']} costs {other} dollars, and {price} without.")
 
 
 @check("vehicle.zip-same-price")

@@ -206,14 +206,16 @@ answers(
     is_schema("inventory.search.request"),
 )
 answers(
-    "cards.answers-fit",
+    "cards.response-schemas",
     lambda answer: answer.with_data(lambda data: data.update(zip=37203)),
     lambda call: call.skill == "inventory.vehicle" and "zip" in call.payload,
+    name="cards.response-schemas.zip",
 )
 calls(
-    "cards.requests-kept",
+    "cards.request-schemas",
     lambda call: call.with_payload(lambda payload: payload.pop("filters")),
     asks("dealer.information.request", filters={}),
+    name="cards.request-schemas.filters",
 )
 answers("cards.response-schemas", schema_with(required=["zip"]), is_schema("dealer.information.response"))
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from dealer_agent.self_test.changing import answers
 from dealer_agent.self_test.defect import Agent, AgentResponse, Breaking, Call, Change, broken
 
 
@@ -49,6 +50,13 @@ def _changes_of_skill(skill: str, change: Change) -> Breaking:
         return honest.with_message(change) if call.skill == skill else honest
 
     return answer
+
+
+answers(
+    "envelope.reply.message-alone",
+    lambda answer: answer if answer.data is None else answer.with_document(lambda document: document.update(task={})),
+    lambda call: call.skill == "inventory.search",
+)
 
 
 @broken("envelope.reply.message")

@@ -90,6 +90,10 @@ broken("facets.known-members")(changes(FACETS, _whole, lambda facets: facets.upd
 broken("facets.by-revision")(
     changes(FACETS, _whole, lambda facets: facets.update(charge_ports=[{"value": "ccs", "count": 1}]))
 )
+broken("facets.filters-kept")(reads(FACETS, lambda members: only_filter(members, "body"), lambda _: {}))
+broken("facets.empty", name="facets.empty.refused")(
+    refuses(FACETS, lambda members: only_filter(members, "make") == [NOBODY])
+)
 broken("facets.empty")(reads(FACETS, lambda members: only_filter(members, "make") == [NOBODY], lambda _: {}))
 broken("facets.filtered-range")(
     changes(FACETS, lambda members: only_filter(members, "price_max") is not None, _wider("price_range"))

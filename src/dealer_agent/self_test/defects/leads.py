@@ -208,6 +208,13 @@ refuses(
     ),
 )
 accepts("leads.requests-kept", pops("favourite_colour"))
+refuses("leads-valid.requests-accepted", lambda payload: customer(payload).get("preferred_contact") == "phone")
+replies("leads.customers-apart", lambda data: data.update(lead_id="lead-1"), vehicle)
+accepts(
+    "idempotency.near-key",
+    lambda payload: payload.update(idempotency_key=payload["idempotency_key"][:100]),
+    lambda payload: 100 < len(str(payload.get("idempotency_key", ""))) < 129,
+)
 refuses("leads.address", lambda payload: "address" in customer(payload))
 refuses("leads.trade-in", lambda payload: "trade_in" in payload)
 refuses("leads.vehicle-extra-members", lambda payload: "lot_row" in vehicle(payload))
@@ -402,7 +409,7 @@ VALID_VALUES: dict[str, Any] = {
 """A valid value of each member."""
 
 
-def _part(payload: dict[str, Any], path: str) -> tuple[Any, str]:
+def part_of(payload: dict[str, Any], path: str) -> tuple[Any, str]:
     """The object with the member at a path, and the name of the member."""
     first, _, name = path.partition(".")
     return (payload.get(first), name) if name else (payload, first)
@@ -413,11 +420,11 @@ def _coerces(path: str) -> None:
     valid = VALID_VALUES[path]
 
     def is_wrong(payload: dict[str, Any]) -> bool:
-        node, name = _part(payload, path)
+        node, name = part_of(payload, path)
         return isinstance(node, dict) and name in node and type(node[name]) is not type(valid)
 
     def repair(payload: dict[str, Any]) -> None:
-        node, name = _part(payload, path)
+        node, name = part_of(payload, path)
         node[name] = valid
 
     accepts(f"leads-type.{path.replace('.', '-').replace('_', '-')}", repair, is_wrong)
@@ -426,49 +433,6 @@ def _coerces(path: str) -> None:
 for _path in VALID_VALUES:
     _coerces(_path)
 
-
-def _has(path: str, good: Callable[[Any], object]) -> Test:
-    def test(payload: dict[str, Any]) -> bool:
-        node, name = _part(payload, path)
-        return isinstance(node, dict) and bool(good(node.get(name)))
-
-    return test
-
-
-def _equals(wanted: Any) -> Callable[[Any], bool]:
-    return lambda value: bool(value == wanted)
-
-
-for requirement_id, (_member, _wanted) in {
-    **{f"vehicle-condition-{word}": ("vehicle_of_interest.condition", word) for word in ("new", "used", "cpo")},
-    **{f"trade-in-{word}": ("trade_in.condition", word) for word in ("excellent", "good", "fair", "poor")},
-    **{f"contact-{word}": ("customer.preferred_contact", word) for word in ("email", "phone", "any")},
-    "vehicle-year": ("vehicle_of_interest.year", 2024),
-    "vehicle-stock": ("vehicle_of_interest.stock", "QZXVWK-0"),
-    "foreign-phone": ("customer.phone", "+447700900123"),
-    "two-scopes": ("consent.scope", ["marketing", "lead_submission"]),
-    "channel-sms": ("consent.allowed_channels", ["email", "phone", "sms"]),
-    "sales": ("appointment.appointment_type", "sales"),
-    "service": ("appointment.appointment_type", "service"),
-    "trade-in-visit": ("appointment.appointment_type", "trade_in"),
-    "duration-15": ("appointment.duration_minutes", 15),
-    "duration-30": ("appointment.duration_minutes", 30),
-    "duration-120": ("appointment.duration_minutes", 120),
-}.items():
-    refuses(f"leads-valid.{requirement_id}", _has(_member, _equals(_wanted)))
-for requirement_id, path, is_refused in (
-    ("names", "customer.last_name", lambda value: not str(value).isascii()),
-    ("email-alone", "customer.phone", lambda value: value is None),
-    ("phone-alone", "customer.email", lambda value: value is None),
-    ("not-yet-expired", "consent.expires_at", lambda value: value is not None),
-    ("granted-milliseconds", "consent.granted_at", lambda value: "." in str(value)),
-    ("granted-with-offset", "consent.granted_at", lambda value: str(value).endswith("-05:00")),
-    ("notes", "appointment.notes", lambda value: value is not None),
-    ("submitted-at", "submitted_at", lambda value: value is not None),
-    ("message-4000", "message", lambda value: len(str(value)) == 4_000),
-    ("short-key", "idempotency_key", lambda value: value is not None and len(value) < 30),
-):
-    refuses(f"leads-valid.{requirement_id}", _has(path, is_refused))
 
 # All answers to leads
 

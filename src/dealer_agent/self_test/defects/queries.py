@@ -48,3 +48,9 @@ broken("query.two-words")(_finds_nothing(lambda query: len(query.split()) == 2 a
 broken("query.case")(_finds_nothing(lambda query: query.swapcase() in _MAKES - {query}))
 broken("query.prefix")(_finds_nothing(lambda query: query not in _LOWER and query in {make[:-1] for make in _LOWER}))
 broken("query.with-filter")(reads_filters(with_filters("query", "year_max"), without_filter("year_max")))
+broken("query.later-pages")(
+    reads_filters(
+        lambda members: with_filters("query")(members) and 0 < (members.get("pagination") or {}).get("skip", 0) < 1_000,
+        without_filter("query"),
+    )
+)

@@ -19,6 +19,7 @@ from dealer_agent.self_test.reading import (
     only_filter,
     reads,
     refuses,
+    with_filters,
 )
 
 OVERLOOKED: Mapping[str, tuple[str, Any]] = {
@@ -161,3 +162,7 @@ for _name in ENDS:
 for _name in ("vehicle_type", "charge_port", "dc_fast_charge", *ENDS):
     if member_of(_name) in ("vehicle_type", "charge_port", "dc_fast_charge", "displacement_cc", "electric_range_mi"):
         _overlooks(f"early-filter.{id_of(_name)}", _is_there(_name))
+broken("strict.unknown-filter-beside")(reads(SEARCH, with_filters("make", "colour_of_seats"), lambda _: {}))
+broken("strict.unknown-member-beside")(
+    reads(SEARCH, lambda members: {"colour_of_seats", "filters"} <= members.keys(), lambda _: {})
+)

@@ -113,13 +113,14 @@ broken("vehicle.no-zip")(_changes_data(_requests_by("vin"), zip="37203"))
 broken("vehicle.zip-unknown")(
     reads(VEHICLE, _with_zip, lambda members: {name: value for name, value in members.items() if name != "zip"})
 )
+broken("vehicle.unknown-identifiers")(reads(VEHICLE, exactly({"stock": "QZXVWK-0"}), lambda _: {"vin": VIN}))
 broken("vehicle.vin-pattern")(reads(VEHICLE, exactly({"vin": "1HGCV1F30NA12345"}), lambda _: {"vin": VIN}))
 
 
-def _hides(status: str) -> None:
+def _hides(status: str, requirement_id: str = "") -> None:
     """Adds the defect that vehicles with this status are not found."""
 
-    @broken(f"vehicle.{status}")
+    @broken(requirement_id or f"vehicle.{status}")
     async def hides(call: Call, agent: Agent) -> AgentResponse:
         answer = await agent(call)
         if members_of(call, VEHICLE) is None or (answer.data or {}).get("status") != status:
@@ -129,6 +130,7 @@ def _hides(status: str) -> None:
 
 _hides("pending")
 _hides("intransit")
+_hides("pending", "vehicle.listed-found")
 
 
 @broken("vehicle.no-identifier-code")
