@@ -110,7 +110,7 @@ def add_table(
                 opened.store, dealer_id, text, names, actor=actor(), note=note, enabled=not disabled, listed=listed
             )
     there = len(dealers) - len(missing)
-    out.print(f"{counted(len(missing), 'dealer')} added, {there:,} were there.")
+    out.print(f"{counted(len(missing), 'dealer')} added, {there:,} were there already.")
     return {"added": [new.dealer_id for new in missing], "were_there": there}
 
 

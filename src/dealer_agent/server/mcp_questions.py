@@ -206,6 +206,7 @@ class Questions:
             yield True
         finally:
             self._waiting[address] -= 1
+            # Removes the addresses that have no question any more.
             self._waiting += Counter()
 
 

@@ -44,7 +44,7 @@ def one_time(number: int, spans: list[Span]) -> Lead:
 def three_windows(number: int, spans: list[Span]) -> Lead:
     """Windows in the form of revision 0.1.0, in local times of the buyer.
 
-    They are at the begin of open hours, at their end, and so on. If they are read in UTC, or in a zone of North
+    They are at the beginning of open hours, at their end, and so on. If they are read in UTC, or in a zone of North
     America, one of them is still in open hours, and outside of what was asked for.
     """
     first = number % len(spans)

@@ -137,6 +137,7 @@ def _match(
 ) -> dict[int, KnownUnit]:
     """The known unit of each row: by VIN, else by stock number. A unit belongs to at most one row."""
     by_vin: dict[str, KnownUnit] = {}
+    # By stock number: units without a VIN, those for sale before sold ones, and units for sale with a VIN.
     without_vin: dict[str, KnownUnit] = {}
     with_vin: dict[str, KnownUnit] = {}
     for unit in known:
@@ -168,8 +169,8 @@ def _match(
         if position not in matches:
             # The VIN came later, or the feed lost it. Not for sold units: stock numbers are used again.
             row = rows[position]
-            namesake = (with_vin if row.vin is None else without_vin).get(_stock(row))
-            claim(position, None if namesake is None or namesake.sold_at else namesake)
+            same_stock = (with_vin if row.vin is None else without_vin).get(_stock(row))
+            claim(position, None if same_stock is None or same_stock.sold_at else same_stock)
     return matches
 
 

@@ -83,6 +83,7 @@ class _RowParser:
                 self.cells[name] = texts
         self.members: dict[str, Any] = {}
         self.row_problems: list[str] = []
+        # By member, the text that was not understood, and the problem.
         self.misread: dict[str, tuple[str, str]] = {}
         self.doubts: list[Implausibility] = []
         self.is_sold = False
