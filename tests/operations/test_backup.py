@@ -199,6 +199,16 @@ def test_waiting_deliveries_are_held_on_request(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("cheap_passphrase")
+def test_a_file_for_heads_that_is_still_empty_is_left_out(tmp_path: Path) -> None:
+    """A service that has just started has made it. Restoring accepts no file of an unknown kind."""
+    folder, file = stocked_dealer(tmp_path / "store"), tmp_path / "backup.tar"
+    (folder / "consent-heads.log").touch()
+    succeed_here("backup", file, "--with-key", "--dir", folder, **WITH_PASSPHRASE)
+    succeed_here("restore", file, "--dir", tmp_path / "copy", **WITH_PASSPHRASE)
+    assert not (tmp_path / "copy" / "consent-heads.log").exists()
+
+
+@pytest.mark.usefixtures("cheap_passphrase")
 def test_an_installation_is_restored_with_its_dealers_and_their_recorded_heads(tmp_path: Path) -> None:
     installation = make_installation(tmp_path / "platform")
     for dealer_id in DEALERS:

@@ -44,7 +44,8 @@ def _small_files(served: Installation) -> dict[str, Path]:
         files = {INSTALLATION_FILE: folder / INSTALLATION_FILE, **dict(_heads_of_dealers(folder))}
     else:
         files = {FILE_NAME: folder / FILE_NAME}
-        if only.heads_file.exists():
+        # The service makes the file before it has written a head.
+        if only.heads_file.exists() and has_heads(only.heads_file):
             files[_name_of(only.heads_file, folder, HEADS_NAME)] = only.heads_file
     if (host_key := folder / served.file.sftp.host_key_file).exists():
         files[_name_of(host_key, folder, HOST_KEY_NAME)] = host_key
