@@ -13,7 +13,7 @@ from dealer_agent.checker.exchange import Exchange
 from dealer_agent.checker.outcome import Skipped, skip_unless
 from dealer_agent.checker.reply import data_of, is_answered, refusal_of
 from dealer_agent.checker.requirement import requirements
-from dealer_agent.checker.target import Target, elsewhere
+from dealer_agent.checker.target import Target, in_turn
 
 
 class LeadValue(NamedTuple):
@@ -89,10 +89,8 @@ OF_OTHERS = ("MISSING_REQUIRED_FIELD", "VEHICLE_NOT_FOUND", "VEHICLE_UNAVAILABLE
 
 def _place(target: Target, group: int) -> Target:
     """Where the lead of a group is sent: at each interface, and in each vocabulary, of the card."""
-    interfaces = sorted(target.card.interfaces, key=lambda each: each != target.interface)
     vendors = sorted(target.card.vendors or [target.vendor], key=lambda each: each != target.vendor)
-    turn = group + target.revision.snake_case
-    return elsewhere(target, interfaces[turn % len(interfaces)], vendors[turn // 2 % len(vendors)])
+    return in_turn(target, group, vendors[(group + target.revision.snake_case) // 2 % len(vendors)])
 
 
 async def _of_kind(target: Target, group: int) -> Lead:
