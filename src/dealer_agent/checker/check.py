@@ -37,7 +37,7 @@ from dealer_agent.checker.exchange import Exchange
 from dealer_agent.checker.outcome import Judgement, conclude
 from dealer_agent.checker.reply import Refusal, answered, rejected
 from dealer_agent.checker.requirement import requirements
-from dealer_agent.checker.target import Target, asking, elsewhere
+from dealer_agent.checker.target import Target, asking, in_turn
 
 CheckFunction = Callable[[Target], Awaitable[None]]
 Probe = Callable[[Target], Awaitable[Any]]
@@ -105,13 +105,7 @@ def each_of(probe: Probe, rows: Mapping[str, Judgement], *, last: bool = False) 
 
 def _in_turn(requirement_id: str, request: Probe) -> Probe:
     """A request that goes to one interface of the card for half of the ids, and to the other one for the other half."""
-
-    async def send(target: Target) -> Any:
-        interfaces = sorted(target.card.interfaces, key=lambda each: each.binding)
-        turn = crc32(requirement_id.encode()) + target.revision.snake_case
-        return await request(elsewhere(target, interfaces[turn % len(interfaces)], target.vendor))
-
-    return send
+    return lambda target: request(in_turn(target, crc32(requirement_id.encode())))
 
 
 @cache

@@ -57,7 +57,8 @@ def open_client() -> httpx.AsyncClient:
 async def run_checks(url: str, options: Options, client: httpx.AsyncClient, listener: Listener) -> list[Verdict]:
     """The verdicts of all checks of the dealer agent at a URL. Raises NotChecked if there is no card."""
     began = time.monotonic()
-    wire = TargetConnection(client, rate=options.rate, deadline=began + options.seconds)
+    deadline = began + options.seconds
+    wire = TargetConnection(client, rate=options.rate, deadline=deadline, bindings=options.bindings)
     targets: list[Target] = []
     cards = await find_cards(wire, url)
     cards = [card for card in cards if not options.revisions or card.revision.name in options.revisions]

@@ -304,6 +304,14 @@ def elsewhere(target: Target, interface: Interface, vendor: str) -> Target:
     return replace(target, interface=interface, vendor=vendor, exchanges=exchanges)
 
 
+def in_turn(target: Target, number: int, vendor: str = "") -> Target:
+    """The target of one of the interfaces that the run checks, another one for the next number and in 0.1.0."""
+    bindings = target.wire.bindings
+    chosen = [each for each in target.card.interfaces if each.binding in (bindings or each.binding)]
+    ordered = sorted(chosen, key=lambda each: each != target.interface)
+    return elsewhere(target, ordered[(number + target.revision.snake_case) % len(ordered)], vendor or target.vendor)
+
+
 def other_interface(target: Target) -> Target:
     """The other interface of the card. It has its own exchanges, so that no answer of the first is taken for its own.
 

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Hashable, Iterator
+from collections.abc import Collection, Hashable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from uuid import uuid4
@@ -53,7 +53,10 @@ class TargetConnection:
     target has changed since the run began.
     """
 
-    def __init__(self, client: httpx.AsyncClient, *, rate: float, deadline: float) -> None:
+    def __init__(
+        self, client: httpx.AsyncClient, *, rate: float, deadline: float, bindings: Collection[str] = ()
+    ) -> None:
+        self.bindings = bindings
         self._client = client
         self._pause = 1 / rate
         self._deadline = deadline

@@ -25,11 +25,7 @@ from dealer_agent.checker.checks.visits import (
 )
 from dealer_agent.checker.exchange import Exchange, at
 from dealer_agent.checker.outcome import Failed, Skipped, expect, has, skip_unless
-from dealer_agent.checker.reply import (
-    code,
-    data_of,
-    is_answered,
-)
+from dealer_agent.checker.reply import code, data_of, is_answered, refusal_of
 from dealer_agent.checker.target import Target
 from dealer_agent.checker.visit_times import Span
 
@@ -157,6 +153,10 @@ async def _(target: Target) -> None:
     """The names of lists of proposals are those of the dealer."""
     for exchange in (await _past(target), await with_time(target), await _windows(target)):
         appointment = at(data_of(exchange), "appointment") if is_answered(exchange) else None
+        is_error = isinstance(at(exchange.json, "error"), dict)
+        details = at(refusal_of(exchange).payload, "details") if is_error else None
+        offered = [name for name in details or () if "propos" in str(name).lower()]
+        expect(not offered, f"An error has {offered and offered[0]}: a lead with proposals is no error.", exchange)
         if isinstance(appointment, dict) and appointment.get("status") == "proposed":
             lists = [each for each in appointment.values() if isinstance(each, list) and each]
             expect(lists, "The status is proposed, and nothing is proposed.", exchange)

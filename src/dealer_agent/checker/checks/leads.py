@@ -11,6 +11,7 @@ from dealer_agent.checker.checks.lead_defects import VALIDATION_CODES, Lead, cus
 from dealer_agent.checker.checks.visits import (
     a_vehicle,
     one_time,
+    three_windows,
     visit,
 )
 from dealer_agent.checker.exchange import Exchange, at, dicts
@@ -377,6 +378,25 @@ async def _(target: Target) -> None:
     else:
         conflict = refusal_of(exchange).code == "IDEMPOTENCY_CONFLICT"
         expect(not conflict, "A key that differs in its last character is a conflict.", exchange)
+
+
+@check("idempotency.other-customer")
+async def _(target: Target) -> None:
+    """The second customer may be refused, or get a lead of its own, and never that of the first."""
+    lead_id = skip_unless(data_of(await accepted_first(target)).get("lead_id"), "The response has no `lead_id`.")
+    exchange = await submit(target, keyed(target) | {"customer": customer_of(target, "with the same key")})
+    same = is_answered(exchange) and data_of(exchange).get("lead_id") == lead_id
+    expect(not same, "Another customer with the same key gets the lead of the first.", exchange)
+
+
+@check("appointments.of-a-vehicle")
+async def _(target: Target) -> None:
+    times = three_windows if target.revision.name == "0.1.0" else one_time
+    payload = await visit(target, "dreamer", times, drive=False)
+    payload["appointment"]["appointment_type"] = "test_drive"
+    exchange = await submit(target, payload | {"vehicle_of_interest": {"vin": UNKNOWN_VIN}})
+    confirmed = is_answered(exchange) and at(data_of(exchange), "appointment.status") == "confirmed"
+    expect(not confirmed, "A test drive of an unknown vehicle is confirmed.", exchange)
 
 
 judge_each(

@@ -65,11 +65,8 @@ async def _(target: Target) -> None:
 @check("leads.customers-apart", last=True)
 async def _(target: Target) -> None:
     """All leads that the card's checks sent are compared, those of customers who share no e-mail address or phone."""
-    places = [each for place, each in target.wire.exchanges.items() if place[0] == target.card.url]
     owners: dict[str, set[Any]] = {}
-    for exchange in (
-        each for one in places for each in one if LEAD.encode() in each.request_body and is_answered(each)
-    ):
+    for exchange in await _leads(target):
         customer = at(next(iter(_parts(exchange)), None), "data.customer")
         contacts = {at(customer, name) for name in ("email", "phone")} - {None}
         for path in ("lead_id", "appointment.appointment_id"):
@@ -183,13 +180,18 @@ def _wrong_times(appointment: Lead) -> str | None:
 
 
 async def _leads(target: Target) -> list[Exchange]:
-    """The exchanges of leads so far that were answered."""
-    exchanges = [each for each in target.posted if LEAD.encode() in each.request_body and is_answered(each)]
+    """The exchanges of leads so far that were answered, at each interface and in each vocabulary of the card."""
+    places = [each for place, each in target.wire.exchanges.items() if place[0] == target.card.url]
+    exchanges = [each for one in places for each in one if LEAD.encode() in each.request_body and is_answered(each)]
     return skip_unless(exchanges, "No lead was accepted.")
 
 
 def _has_times_to_come(exchange: Exchange) -> bool | str:
-    wrong = _wrong_times(found) if isinstance(found := data_of(exchange).get("appointment"), dict) else None
+    data, sent = data_of(exchange), next(iter(_parts(exchange)), None)
+    wrong = _wrong_times(found) if isinstance(found := data.get("appointment"), dict) else None
+    confirmed, asked = instant(at(found, "confirmed_at")), instant(at(sent, "data.appointment.appointment_at"))
+    if data.get("status") != "duplicate" and None not in (confirmed, asked) and confirmed != asked:
+        wrong = f"{confirmed} is confirmed, and {asked} was requested"
     return wrong is None or f"In an appointment, {wrong}."
 
 

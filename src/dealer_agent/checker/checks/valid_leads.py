@@ -13,7 +13,7 @@ from dealer_agent.checker.exchange import Exchange
 from dealer_agent.checker.outcome import Skipped, skip_unless
 from dealer_agent.checker.reply import data_of, is_answered, refusal_of
 from dealer_agent.checker.requirement import requirements
-from dealer_agent.checker.target import Target, elsewhere
+from dealer_agent.checker.target import Target, in_turn
 
 
 class LeadValue(NamedTuple):
@@ -36,7 +36,8 @@ class AtTime:
 
 def _window(start: datetime) -> list[dict[str, str]]:
     """One window of two hours, with the offsets of its times."""
-    return [{"start": start.isoformat(), "end": (start + timedelta(hours=2)).isoformat()}]
+    ends = {"start": start, "end": start + timedelta(hours=2)}
+    return [{name: each.isoformat().replace("+00:00", "Z") for name, each in ends.items()}]
 
 
 VALID: Mapping[str, LeadValue] = {
@@ -70,9 +71,9 @@ VALID: Mapping[str, LeadValue] = {
     "notes": LeadValue("appointment.notes", "n" * 2_000, 3),
     "message-letters": LeadValue("message", "Ist der Škoda noch da?\n車 🚗", 2),
     "submitted-milliseconds": LeadValue("submitted_at", lambda target: time_at(target, -1)[:-1] + ".250Z", 1),
-    "time-offset": LeadValue("appointment.appointment_at", AtTime(lambda at: at.astimezone(EAST).isoformat()), 2),
+    "time-offset": LeadValue("appointment.appointment_at", AtTime(lambda at: at.astimezone(EAST).isoformat()), 1),
     "time-milliseconds": LeadValue("appointment.appointment_at", AtTime(lambda at: f"{at:%Y-%m-%dT%H:%M:%S}.000Z"), 3),
-    "windows-offset": LeadValue("appointment.requested_windows", AtTime(lambda at: _window(at.astimezone(EAST))), 2),
+    "windows-offset": LeadValue("appointment.requested_windows", AtTime(lambda at: _window(at.astimezone(EAST))), 1),
     "windows-utc": LeadValue("appointment.requested_windows", AtTime(_window), 3),
     "submitted-at": LeadValue("submitted_at", lambda target: time_at(target, -1), 4),
     "message-4000": LeadValue("message", "m" * 4_000, 4),
@@ -89,10 +90,8 @@ OF_OTHERS = ("MISSING_REQUIRED_FIELD", "VEHICLE_NOT_FOUND", "VEHICLE_UNAVAILABLE
 
 def _place(target: Target, group: int) -> Target:
     """Where the lead of a group is sent: at each interface, and in each vocabulary, of the card."""
-    interfaces = sorted(target.card.interfaces, key=lambda each: each != target.interface)
     vendors = sorted(target.card.vendors or [target.vendor], key=lambda each: each != target.vendor)
-    turn = group + target.revision.snake_case
-    return elsewhere(target, interfaces[turn % len(interfaces)], vendors[turn // 2 % len(vendors)])
+    return in_turn(target, group, vendors[(group + target.revision.snake_case) // 2 % len(vendors)])
 
 
 async def _of_kind(target: Target, group: int) -> Lead:

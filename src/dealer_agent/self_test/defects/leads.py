@@ -207,6 +207,16 @@ refuses(
         and payload.get("trade_in", {"condition": "poor"}) == {"condition": "poor"}
     ),
 )
+accepts(
+    "appointments.of-a-vehicle",
+    lambda payload: (payload.pop("vehicle_of_interest"), visit(payload).update(appointment_type="sales")),
+    lambda payload: vehicle(payload).get("vin") == UNKNOWN_VIN and "appointment_at" in visit(payload),
+)
+replies(
+    "idempotency.other-customer",
+    lambda data: data.update(lead_id="lead-1"),
+    lambda payload: str(payload.get("idempotency_key", "")).endswith("kkk") and is_simple(payload),
+)
 accepts("leads.requests-kept", pops("favourite_colour"))
 refuses("leads-valid.requests-accepted", lambda payload: customer(payload).get("preferred_contact") == "phone")
 replies("leads.customers-apart", lambda data: data.update(lead_id="lead-1"), vehicle)

@@ -45,7 +45,7 @@ for requirement_id, path, is_refused in (
     ("time-offset", "appointment.appointment_at", lambda value: "+05:00" in str(value)),
     ("time-milliseconds", "appointment.appointment_at", lambda value: "." in str(value)),
     ("windows-offset", "appointment.requested_windows", lambda value: "+05:00" in str(value)),
-    ("windows-utc", "appointment.requested_windows", lambda value: "+00:00" in str(value)),
+    ("windows-utc", "appointment.requested_windows", lambda value: "Z'" in str(value)),
     ("granted-milliseconds", "consent.granted_at", lambda value: "." in str(value)),
     ("granted-with-offset", "consent.granted_at", lambda value: str(value).endswith("-05:00")),
     ("notes", "appointment.notes", lambda value: value is not None),
