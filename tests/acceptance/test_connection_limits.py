@@ -93,7 +93,7 @@ def test_pipelined_requests_of_a_client_that_never_reads_use_bounded_memory(
     ],
 )
 def test_a_crowd_that_pipelines_is_answered_once_each_and_newcomers_at_once(tmp_path: Path, one: bytes) -> None:
-    """60 KB on each of 1,000 connections."""
+    """60 KB on each of 1,000 connections. The first request of each is answered, and the connection is closed."""
     content = tmp_path / "sent"
     content.write_bytes(one * (60 * 1024 // len(one)))
     with serving(stocked_dealer(tmp_path / "store")) as running, flood(running.port, 1000, content) as crowd:
@@ -108,7 +108,7 @@ def test_a_crowd_that_pipelines_is_answered_once_each_and_newcomers_at_once(tmp_
         received = crowd.received()
     assert received["closing"] == 1000
     assert sum(received["responses"].values()) == 1000
-    assert all(len(statuses) == 3 for statuses in received["responses"]), "one response for each connection"
+    assert not any("," in statuses for statuses in received["responses"]), "one response for each connection"
 
 
 @contextmanager

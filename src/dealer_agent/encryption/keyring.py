@@ -77,7 +77,11 @@ class Keyring:
             if not is_key_id(key_id):
                 raise InvalidKeys("the id before the colon must be 1 to 32 letters, digits and -._", line)
             if _KEY.fullmatch(key_text) is None:
-                raise InvalidKeys("what follows the colon must be 43 characters of base64url, which are 32 bytes", line)
+                raise InvalidKeys(
+                    "the key after the colon must have 43 characters (letters, digits, - and _): copy this line again "
+                    "from your backup of the keys, because another key reads no data",
+                    line,
+                )
             key = urlsafe_b64decode(key_text.removesuffix("=") + "=")
             if key_id in keys:
                 if key_id == PERMANENT:

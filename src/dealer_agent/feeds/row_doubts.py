@@ -160,7 +160,7 @@ class ImplausibleRows:
         without_good_facts = {each.vehicle_id for each in held.values() if each.leaves_at is None}
         plan.leave_out(held.keys(), without_good_facts)
         self._report(check_run, held)
-        return self._rows_after(held.values(), decisions, plan.ids, scope, remember), held.keys()
+        return self._changes_of_table(held.values(), decisions, plan.ids, scope, remember), held.keys()
 
     def _find_implausible(self, jumps: dict[int, Implausibility]) -> dict[int, tuple[Implausibility, ...]]:
         """The doubts about each unit, by its position: its own, those of similar prices, and jumps of prices."""
@@ -227,33 +227,35 @@ class ImplausibleRows:
         return now._replace(good_at=now.good_at or stock.confirmed_at(now.rooftop), leaves_at=ends)
 
     def _report(self, check_run: CheckRun, held: dict[int, HeldUnit]) -> None:
-        """The findings: new held units, or too many, which is a fault of the file."""
+        """Hands the held units to two checks: one refuses a file with too many of them, one lists the new ones."""
         undecided = [each for each in held.values() if each.decision == "none"]
         new = [each for each in undecided if each.since == self._at]
-        marked = sum(each.reason == "sold_words" for each in undecided)
-        for check, units, count in (
-            ("units_implausible", undecided, len(undecided) - marked),
-            ("units_held", new, len(new)),
-        ):
+        # A file may still list sold units. They are held back, and are no sign that the file is wrong.
+        implausible = [each for each in undecided if each.reason != "sold_words"]
+        for check, units in (("units_implausible", implausible), ("units_held", new)):
             rows = [f"{each.name}: {each.sentence}" for each in units[:_ROWS]]
             named = " ".join(rows[:_NAMED]).rstrip(".")
-            check_run.share(check, count, self._rows, named=named, rows=rows)
+            check_run.share(check, len(units), self._rows, named=named, rows=rows)
 
-    def _rows_after(
+    def _changes_of_table(
         self,
         held: Iterable[HeldUnit],
-        decisions: dict[str, HeldUnit],
+        stored: dict[str, HeldUnit],
         ids: Collection[str],
         scope: tuple[str, ...],
         remember: timedelta,
     ) -> HeldRows:
-        """The rows that stay: of units that are held back now, of decisions, and of other rooftops."""
+        """What the import changes in the table of held units.
+
+        A stored row that it neither writes nor removes stays: one of another rooftop, or a decision that still holds.
+        """
         rows = {each.vehicle_id: each for each in held}
         removed: list[str] = []
-        for vehicle_id, row in decisions.items():
+        for vehicle_id, row in stored.items():
             if vehicle_id in rows or (scope and row.rooftop not in scope):
                 continue
             if row.decision == "none" and row.released:
+                # Its new doubts are gone, and what a person has released before is still released.
                 rows[vehicle_id] = row.as_released
             elif row.decision == "none" or self._is_forgotten(row, ids, remember):
                 removed.append(vehicle_id)

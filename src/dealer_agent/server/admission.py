@@ -101,13 +101,14 @@ class Admission:
     def is_full(self, dealer_id: str, refused_at: float = NEVER, *, is_lead: bool = False) -> bool:
         """Whether one more request would wait too long. Call it only after `has_time` has returned False.
 
-        `refused_at` is when the process last refused a request of this client. In an overload, leads may wait longer.
+        The limits are double for a client that was not refused in the last second (`refused_at`), and double again for
+        a dealer with fewer requests in the queue than the average. In an overload, leads may wait longer.
         """
         own, dealers = self._queue.count(dealer_id), self._queue.dealers
         factor = 1 if self._now - refused_at < RETRY_AFTER_SECONDS else 2
         if own * dealers < self._queue.size:
             factor *= 2
-        # Before this request, no dealer has more turns than its own dealer has requests, and one.
+        # Dealers take turns, so at most `own + 1` requests of each come before the end of this one.
         waiting = min(self._queue.size, (own + 1) * dealers)
         if waiting < (SHORT_QUEUE_FOR_LEADS if is_lead else SHORT_QUEUE * factor):
             return False
@@ -116,6 +117,7 @@ class Admission:
             or self._now - self._queued_since > OVERLOADED_AFTER_SECONDS
         )
         longest = STANDING_SECONDS * factor if overloaded and not is_lead else BURST_SECONDS
+        # Whether the time for these requests is longer: waiting * seconds / requests.
         return waiting * self._pace_seconds > longest * self._pace_requests
 
     def enqueue(self, dealer_id: str, answer: Callable[[], None]) -> None:

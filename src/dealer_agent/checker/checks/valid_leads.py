@@ -88,10 +88,12 @@ OF_OTHERS = ("MISSING_REQUIRED_FIELD", "VEHICLE_NOT_FOUND", "VEHICLE_UNAVAILABLE
 """Codes that do not say that a value is wrong."""
 
 
-def _place(target: Target, group: int) -> Target:
-    """Where the lead of a group is sent: at each interface, and in each vocabulary, of the card."""
-    vendors = sorted(target.card.vendors or [target.vendor], key=lambda each: each != target.vendor)
-    return in_turn(target, group, vendors[(group + target.revision.snake_case) // 2 % len(vendors)])
+def _target_of_group(target: Target, group: int) -> Target:
+    """One interface and one vocabulary of the card, in turn: the groups together reach all of them."""
+    vocabularies = sorted(target.card.vendors or [target.vendor], key=lambda each: each != target.vendor)
+    # The two revisions begin with different ones.
+    first = 1 if target.revision.snake_case else 0
+    return in_turn(target, group, vocabularies[(group + first) // 2 % len(vocabularies)])
 
 
 async def _of_kind(target: Target, group: int) -> Lead:
@@ -124,7 +126,7 @@ async def send_valid(target: Target, group: int) -> tuple[Exchange, Target]:
 
     If the time is not free, it is sent without one.
     """
-    place = _place(target, group)
+    place = _target_of_group(target, group)
     rows = [
         row
         for name, row in VALID.items()

@@ -260,7 +260,7 @@ class _Tally:
             number = misread.row_problems.count
             if number > _MOST_MISREAD:
                 share = f"{number:,} of {self.rows_with[member]:,} values"
-                text = f"{member}: {share} are not understood, such as {misread.example!r}."
+                text = f"{member}: {share} are not understood, such as {misread.example!r}; the units lack them."
                 listed.append(RowProblem(misread.line, None, text))
                 count += 1
             else:
