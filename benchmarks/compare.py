@@ -48,7 +48,7 @@ def main() -> None:
     require_wrk()
     with tempfile.TemporaryDirectory() as folder:
         try:
-            earlier = _unpacked(before, Path(folder) / "earlier")
+            earlier = unpacked(before, Path(folder) / "earlier")
         except LookupError as problem:
             print(f"Nothing to compare with: {problem}")
             return
@@ -61,7 +61,7 @@ def main() -> None:
         sys.exit(f"More than {MOST} times as dear as in {before}: {', '.join(slower)}. Find the commit with --before.")
 
 
-def _unpacked(commit: str, folder: Path) -> Path:
+def unpacked(commit: str, folder: Path) -> Path:
     """The sources and benchmarks of a commit. Raises LookupError if the history does not have it."""
     packed = subprocess.run(["git", "archive", commit, "src", "benchmarks"], cwd=ROOT, capture_output=True, check=False)
     if packed.returncode:

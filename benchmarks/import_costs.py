@@ -16,7 +16,7 @@ from statistics import median
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.compare import ROOT, _unpacked
+from benchmarks.compare import ROOT, unpacked
 from benchmarks.databases import both
 from benchmarks.imports import write_feed
 
@@ -40,7 +40,7 @@ def main() -> None:
     found: dict[tuple[str, str, str], list[float]] = {}
     with tempfile.TemporaryDirectory() as name, both() as databases:
         folder = Path(name)
-        trees = {asked.before: _unpacked(asked.before, folder / "earlier"), "this tree": ROOT}
+        trees = {asked.before: unpacked(asked.before, folder / "earlier"), "this tree": ROOT}
         _write_feeds(folder, asked.rows)
         for database in databases:
             for number in range(asked.rounds):
