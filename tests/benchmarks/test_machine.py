@@ -35,7 +35,7 @@ def test_each_part_has_the_commit_in_which_it_was_measured() -> None:
 
 
 def test_the_sources_of_an_earlier_commit_are_unpacked(tmp_path: Path) -> None:
-    tree = compare._unpacked(_newest(), tmp_path / "tree")
+    tree = compare.unpacked(_newest(), tmp_path / "tree")
     assert (tree / "src" / "dealer_agent" / "skills.py").is_file()
     with pytest.raises(LookupError, match="no commit"):
-        compare._unpacked(UNKNOWN, tmp_path / "other")
+        compare.unpacked(UNKNOWN, tmp_path / "other")
