@@ -137,8 +137,8 @@ async def _(target: Target) -> None:
         message_of(await target.send_message(request, fresh=fresh))
     others = (each for each in target.posted if LEAD.encode() not in each.request_body)
     known = {id(each): each for each in others if is_answered(each)}.values()
-    ids = Counter(message_of(each).get("messageId") for each in known)
-    twice = next((name for name, count in ids.items() if isinstance(name, str) and count > 1), None)
+    ids = Counter(name for each in known if isinstance(name := message_of(each).get("messageId"), str))
+    twice = next((name for name, count in ids.items() if count > 1), None)
     expect(twice is None, f"Two responses have the messageId {twice!r}.")
 
 
