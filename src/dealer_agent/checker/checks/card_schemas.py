@@ -187,6 +187,8 @@ async def _(target: Target) -> None:
     for group in sorted({row.group for row in VALID.values()}):
         exchange, _ = await send_valid(target, group)
         sent = at(exchange.request_json, "params.message.parts") or at(exchange.request_json, "message.parts")
-        broken = not is_answered(exchange) and refusal_of(exchange).code in VALIDATION_CODES
+        # A dealer may bound the size of a lead below that of its schema.
+        judged = not is_answered(exchange) and exchange.status != 413
+        broken = judged and refusal_of(exchange).code in VALIDATION_CODES
         accepted = validator.is_valid(sent[0]["data"])
         expect(not (broken and accepted), "A lead that fits the schema is refused for its form.", exchange)
