@@ -19,6 +19,7 @@ ADDRESS = "http://spec-dealer.example"
 CARDS = {"1.0.0": ADDRESS, "0.1.0": f"{ADDRESS}/v0/agent-card.json"}
 LITERAL = Limits(page=5, default_page=3, filter_values=3, facet_values=3, body=4_000, literal=True)
 CHOICES = {
+    "appointments.of-a-vehicle",
     "cards.etag",
     "cards.last-modified",
     "envelope.push-configuration",

@@ -397,7 +397,8 @@ async def _(target: Target) -> None:
                     isinstance(only, dict) and {*only} <= FILTERS and len(only) == 1 and pointer in ("", "/filters")
                 )
                 if payload["type"] == LEAD:
-                    wrong = pointer != "" and pointer.split("/")[1] not in {*payload, *OF_LEADS}
+                    # A pointer without a slash leads nowhere.
+                    wrong = pointer != "" and not {*payload, *OF_LEADS}.intersection(pointer.split("/")[1:2])
                 else:
                     wrong = is_around or _points_elsewhere(pointer, payload)
                 expect(not wrong, f"The pointer {pointer!r} does not lead to {shown(payload)}.", error.exchange)
