@@ -121,6 +121,8 @@ def test_the_page_shows_a_failure_below_its_cause_and_a_must_first() -> None:
         (["listing.price", "range.price-max", "range-absent.price-max"], {"listing.price"}),
         (["range.price-max", "range-absent.price-max"], {"range.price-max"}),
         (["listing.mileage", "range.price-max"], {"listing.mileage", "range.price-max"}),
+        # A SHOULD does not hide a MUST.
+        (["cards.security-true", "authentication.lead"], {"cards.security-true", "authentication.lead"}),
     ],
 )
 def test_a_failure_is_grouped_below_the_one_from_which_it_follows(failed: list[str], causes: set[str]) -> None:
