@@ -59,8 +59,8 @@ class Group:
 def _cause(group: Group, failed: Sequence[Group]) -> Group:
     """The failure from which this one follows, by the relation `implied_by` of the tables, or else itself.
 
-    What is wrong with an error never follows from what is wrong with a successful response, and a failed MUST never from
-    a failed SHOULD.
+    What is wrong with an error never follows from what is wrong with a successful response. A failed MUST never follows
+    from a failed SHOULD.
     """
     known = [each for each in failed if each is not group and each.requirement.rank <= group.requirement.rank]
     for name in group.requirement.implied_by:

@@ -305,11 +305,15 @@ def elsewhere(target: Target, interface: Interface, vendor: str) -> Target:
 
 
 def in_turn(target: Target, number: int, vendor: str = "") -> Target:
-    """The target of one of the interfaces that the run checks, another one for the next number and in 0.1.0."""
+    """The target of the interface with this number, counted from the target's own. After the last comes the first.
+
+    In revision 0.1.0 the count begins one later, so that the two revisions of a run ask different interfaces.
+    """
     bindings = target.wire.bindings
-    chosen = [each for each in target.card.interfaces if each.binding in (bindings or each.binding)]
+    chosen = [each for each in target.card.interfaces if not bindings or each.binding in bindings]
     ordered = sorted(chosen, key=lambda each: each != target.interface)
-    return elsewhere(target, ordered[(number + target.revision.snake_case) % len(ordered)], vendor or target.vendor)
+    first = 1 if target.revision.name == "0.1.0" else 0
+    return elsewhere(target, ordered[(number + first) % len(ordered)], vendor or target.vendor)
 
 
 def other_interface(target: Target) -> Target:

@@ -206,7 +206,7 @@ def test_even_one_skill_alone_makes_a_whole_page(skill: Skill) -> None:
     assert code(page, "//section[@id='message']")
 
 
-def test_json_is_coloured_without_changing_it() -> None:
+def test_json_is_coloured_and_escaped_once() -> None:
     assert PAGE.all("//pre//span[@class='json-name']")
     assert PAGE.all("//pre//span[@class='json-text']")
     assert PAGE.all("//pre//span[@class='json-literal']")

@@ -140,7 +140,7 @@ async def _(target: Target) -> None:
     page = await search(target, pagination={"limit": 6})
     skip = page.data.get("skip", 0)
     same = page.keys == (await search(target, pagination={"skip": skip, "limit": 6})).keys
-    expect(same, f"Without skip, another page is returned than with skip {skip}, which it says.")
+    expect(same, f"A search without `skip` says that its page begins at skip {skip}, and a search with it has another.")
 
 
 @check("search.one-default", last=True)
